@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensor IR -> Program: one or a few steps for each op, kernels shared by text.
+//
+// Where an expression is evaluated. Each symbol becomes known at one point: at the start of a block, or after the step that defines it. Those
+// points are numbered in the order of execution, bodies before what follows them; the symbols of one expression lie on a path of dominance, so
+// the expression becomes known at the largest of their numbers.
+#include <algorithm>
+#include <map>
+
+#include "compile/pipeline.h"
+#include "loop/passes.h"
+#include "loop/transform.h"
+#include "lower/lower.h"
+#include "schedule/schedule.h"
+#include "support/error.h"
+
+namespace stax::compile {
+namespace {
+
+using namespace program;   // the data being built
+using symbolic::Expr;
+using tensor::Op;
+using tensor::Value;
+
+// An expression of a kernel's context over the graph's symbols.
+Expr to_graph(Expr e, symbolic::ExprTable& table, const std::unordered_map<const symbolic::ExprNode*, Expr>& params) {
+  if (e.is_constant()) return table.constant(e.constant());
+  if (e.is_symbol()) {
+    auto it = params.find(e.node());
+    STAX_ASSERT(it != params.end(), "kernel expression {} uses {}, which is no parameter", e.str(), e.symbol().name);
+    return it->second;
+  }
+  std::vector<Expr> args;
+  for (Expr a : e.args()) args.push_back(to_graph(a, table, params));
+  return table.make(e.kind(), std::move(args));
+}
+
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(tensor::Graph& graph) : graph_(graph), program_(std::make_shared<Program>()) {}
+
+  Compiled build() {
+    for (const auto& input : graph_.inputs) {
+      InputSpec spec;
+      spec.name = input.name;
+      for (Expr e : input.value->type.extents) {
+        DimSpec dim;
+        if (e.is_constant()) dim.constant = e.constant();
+        else dim.symbol = slot_of(e);
+        spec.dims.push_back(dim);
+      }
+      spec.value = add_value(input.value);
+      program_->values[spec.value].storage = Storage::kInput;
+      program_->inputs.push_back(std::move(spec));
+    }
+    // The symbols of input dims are known from the start.
+    program_->symbol_points.assign(program_->symbols.size(), 0);
+    build_block(graph_.body);
+    for (const auto& output : graph_.outputs) program_->outputs.push_back({output.name, ref(output.value)});
+    program_->warnings = graph_.warnings;
+    return {program_, std::move(kernels_)};
+  }
+
+ private:
+  uint32_t slot_of(Expr symbol) {
+    auto [it, fresh] = slots_.try_emplace(symbol.node(), static_cast<uint32_t>(program_->symbols.size()));
+    if (fresh) {
+      const auto& info = symbol.symbol();
+      program_->symbols.push_back({info.name, info.range.lo, info.range.hi, info.multiple});
+    }
+    return it->second;
+  }
+  ExprRef expr(Expr e) {
+    return program_->exprs.add(e, [this](Expr s) { return slot_of(s); });
+  }
+  ExprRef constant(int64_t v) { return expr(graph_.exprs().constant(v)); }
+
+  ValueRef add_value(const Value* v) {
+    ValueSpec spec;
+    spec.name = v->name;
+    spec.dtype = v->type.dtype;
+    spec.is_sequence = !v->type.is_tensor();
+    for (Expr e : v->type.extents) spec.extents.push_back(expr(e));
+    if (v->type.rank) spec.rank = expr(v->type.rank);
+    if (v->type.is_tensor()) {
+      Expr bytes = graph_.exprs().constant(static_cast<int64_t>(ir::byte_size(v->type.dtype)));
+      for (Expr e : v->type.extents) bytes = bytes * e;
+      spec.bytes = expr(bytes);
+    }
+    ValueRef r = static_cast<ValueRef>(program_->values.size());
+    program_->values.push_back(std::move(spec));
+    refs_[v] = r;
+    return r;
+  }
+  ValueRef ref(const Value* v) {
+    auto it = refs_.find(v);
+    STAX_ASSERT(it != refs_.end(), "value %{} '{}' is used before it is made", v->id, v->name);
+    return it->second;
+  }
+  std::vector<ValueRef> refs(const std::vector<Value*>& values) {
+    std::vector<ValueRef> r;
+    for (const Value* v : values) r.push_back(ref(v));
+    return r;
+  }
+  std::vector<ValueRef> add_results(const Op& op) {
+    std::vector<ValueRef> r;
+    for (const auto& v : op.results) r.push_back(add_value(v.get()));
+    return r;
+  }
+
+  // ---- blocks
+  uint32_t build_block(const tensor::Block& block) {
+    uint32_t number = static_cast<uint32_t>(program_->blocks.size());
+    program_->blocks.emplace_back();
+    uint32_t saved = block_;
+    block_ = number;
+    start_segment();
+    for (const auto& v : block.inputs) {
+      ValueRef r = number == 0 ? ref(v.get()) : add_value(v.get());
+      program_->values[r].storage = Storage::kInput;
+      current().inputs.push_back(r);
+    }
+    for (const auto& op : block.ops) build_op(*op);
+    for (const Value* v : block.outputs) current().outputs.push_back(ref(v));
+    block_ = saved;
+    return number;
+  }
+  BlockSpec& current() { return program_->blocks[block_]; }
+  void start_segment() {
+    Segment s;
+    s.first_step = static_cast<uint32_t>(current().steps.size());
+    s.point = next_point_++;
+    current().segments.push_back(s);
+  }
+  void add_step(Step s) { current().steps.push_back(std::move(s)); }
+  /// Symbols that the step just added defines: what depends on them is evaluated behind it.
+  void defined(const std::vector<Expr>& symbols) {
+    if (symbols.empty()) return;
+    start_segment();
+    for (Expr s : symbols) define_at(slot_of(s), current().segments.back().point);
+  }
+  void define_at(uint32_t slot, uint32_t point) {
+    program_->symbol_points.resize(std::max(program_->symbol_points.size(), program_->symbols.size()), kNone);
+    program_->symbol_points[slot] = point;
+  }
+
+  // ---- kernels
+  void launch(const Op& op, lower::LoweredKernel lowered, const std::vector<ValueRef>& results) {
+    LaunchStep step;
+    step.kernel = share_kernel(lowered, op);
+    const loop::Kernel& kernel = kernels_[step.kernel];
+    for (int a : lowered.arguments) step.arguments.push_back(a >= 0 ? ref(op.operands[a]) : results[~a]);
+    std::unordered_map<const symbolic::ExprNode*, Expr> params;
+    for (size_t k = 0; k < kernel.params.size(); ++k) {
+      params[kernel.params[k].node()] = lowered.param_values[k];
+      step.params.push_back(expr(lowered.param_values[k]));
+    }
+    auto& table = graph_.exprs();
+    step.iterations = constant(1);
+    if (const auto* f = std::get_if<loop::For>(&kernel.body->v); f && f->kind == loop::LoopKind::kParallel)
+      step.iterations = expr(to_graph(f->extent, table, params));
+    step.work = expr(lowered.work);
+    step.scratch_bytes = expr(to_graph(emit::scratch_bytes(kernel), table, params));
+    step.empty_if_zero = expr(lowered.written);
+    step.source = op.source;
+    add_step(std::move(step));
+  }
+  uint32_t share_kernel(lower::LoweredKernel& lowered, const Op& op) {
+    std::string naive = loop::print(lowered.kernel, true);
+    if (auto it = by_text_.find(naive); it != by_text_.end()) return it->second;
+    std::string schedule = is_disabled("schedule") ? std::string() : schedule::choose_schedule(lowered.kernel);
+    loop::Kernel kernel = loop::apply_schedule(lowered.kernel, schedule);
+    if (!is_disabled("simplify")) kernel = loop::simplify(kernel);
+    if (!is_disabled("hoist_loop_invariants")) kernel = loop::hoist_loop_invariants(kernel);
+    loop::verify(kernel);
+    uint32_t number = static_cast<uint32_t>(kernels_.size());
+    kernel.name = kernel.kernel_class + "_" + std::to_string(number);
+    KernelSpec spec;
+    spec.name = kernel.name;
+    spec.kernel_class = kernel.kernel_class;
+    spec.entry = "stax_" + kernel.name;
+    spec.loop_text = loop::print(kernel);
+    spec.source = op.source;
+    spec.flush_denormals = kernel.kernel_class == "contraction";
+    program_->kernels.push_back(std::move(spec));
+    kernels_.push_back(std::move(kernel));
+    by_text_.emplace(std::move(naive), number);
+    return number;
+  }
+
+  // ---- bindings of extents that a block or a sequence decides
+  static void bind_extents(std::vector<ExtentBinding>& bindings, const std::vector<Expr>& defines, const tensor::Type& type, uint32_t output,
+                           const std::function<uint32_t(Expr)>& slot) {
+    auto defined = [&](Expr e) { return e && e.is_symbol() && std::find(defines.begin(), defines.end(), e) != defines.end(); };
+    for (size_t d = 0; d < type.extents.size(); ++d)
+      if (defined(type.extents[d])) bindings.push_back({slot(type.extents[d]), output, static_cast<uint32_t>(d)});
+    if (defined(type.rank)) bindings.push_back({slot(type.rank), output, kNone});
+  }
+
+  void build_op(const Op& op) {
+    switch (op.kind()) {
+      case tensor::OpKind::kConstant: {
+        ValueRef r = add_value(op.result());
+        program_->values[r].storage = Storage::kConstant;
+        program_->values[r].index = static_cast<uint32_t>(program_->constants.size());
+        program_->constants.push_back(op.as<tensor::Constant>()->literal);
+        return;
+      }
+      case tensor::OpKind::kCompute: {
+        auto results = add_results(op);
+        launch(op, lower::lower_compute(op), results);
+        return;
+      }
+      case tensor::OpKind::kPrefixScan: {
+        auto results = add_results(op);
+        launch(op, lower::lower_prefix_scan(op), results);
+        return;
+      }
+      case tensor::OpKind::kScatter: {
+        auto results = add_results(op);
+        add_step(CopyStep{ref(op.operands[0]), results[0]});
+        launch(op, lower::lower_scatter(op), results);
+        return;
+      }
+      case tensor::OpKind::kReshape: {
+        ValueRef from = ref(op.operands[0]);
+        ValueRef to = add_results(op)[0];
+        program_->values[to].storage = Storage::kAlias;
+        program_->values[to].index = from;
+        add_step(AliasStep{from, to});
+        return;
+      }
+      case tensor::OpKind::kReshapeDynamic: {
+        ReshapeDynamicStep step;
+        step.data = ref(op.operands[0]);
+        step.shape = ref(op.operands[1]);
+        step.allow_zero = op.as<tensor::ReshapeDynamic>()->allow_zero;
+        step.result = add_results(op)[0];
+        program_->values[step.result].storage = Storage::kAlias;
+        program_->values[step.result].index = step.data;
+        const auto& type = op.result()->type;
+        step.defines.push_back(slot_of(type.rank));
+        for (Expr e : type.extents) step.defines.push_back(slot_of(e));
+        step.source = op.source;
+        add_step(std::move(step));
+        std::vector<Expr> symbols{type.rank};
+        symbols.insert(symbols.end(), type.extents.begin(), type.extents.end());
+        defined(symbols);
+        return;
+      }
+      case tensor::OpKind::kBind: {
+        BindStep step;
+        step.value = ref(op.operands[0]);
+        for (Expr s : op.defines) step.defines.push_back(slot_of(s));
+        step.source = op.source;
+        add_step(std::move(step));
+        defined(op.defines);
+        return;
+      }
+      case tensor::OpKind::kCheck: {
+        const auto& check = *op.as<tensor::Check>();
+        CheckStep step{expr(check.condition), check.message, {}};
+        if (!op.source.empty() && step.message.rfind(op.source, 0) != 0) step.message = op.source + ": " + step.message;
+        for (Expr e : check.arguments) step.arguments.push_back(expr(e));
+        add_step(std::move(step));
+        return;
+      }
+      case tensor::OpKind::kTopK: {
+        const auto& p = *op.as<tensor::TopK>();
+        return add_procedure(op, Procedure::kTopK, p.axis, p.largest);
+      }
+      case tensor::OpKind::kNonZero: return add_procedure(op, Procedure::kNonZero, -1, false);
+      case tensor::OpKind::kUnique: {
+        const auto& p = *op.as<tensor::Unique>();
+        return add_procedure(op, Procedure::kUnique, p.axis.value_or(-1), p.sorted);
+      }
+      case tensor::OpKind::kNonMaxSuppression:
+        return add_procedure(op, Procedure::kNonMaxSuppression, -1, op.as<tensor::NonMaxSuppression>()->center_point_box);
+      case tensor::OpKind::kDeterminant: return add_procedure(op, Procedure::kDeterminant, -1, false);
+      case tensor::OpKind::kIf: {
+        const auto& p = *op.as<tensor::If>();
+        IfStep step;
+        step.condition = ref(op.operands[0]);
+        step.then_block = build_block(*p.then_block);
+        step.else_block = build_block(*p.else_block);
+        step.results = add_results(op);
+        for (size_t k = 0; k < op.results.size(); ++k) bind_extents(step.bindings, op.defines, op.result(static_cast<int>(k))->type, static_cast<uint32_t>(k), slot_fn());
+        step.source = op.source;
+        add_step(std::move(step));
+        defined(op.defines);
+        return;
+      }
+      case tensor::OpKind::kLoop: {
+        const auto& p = *op.as<tensor::Loop>();
+        LoopStep step;
+        size_t at = 0;
+        if (p.has_trip_count) step.trip_count = ref(op.operands[at++]);
+        if (p.has_condition) step.condition = ref(op.operands[at++]);
+        for (; at < op.operands.size(); ++at) step.initial.push_back(ref(op.operands[at]));
+        for (Expr s : p.body_defines) define_at(slot_of(s), next_point_);   // the number that the body's first segment gets
+        step.body = build_block(*p.body);
+        for (int k = 0; k < p.carried; ++k)
+          bind_extents(step.body_bindings, p.body_defines, p.body->inputs[static_cast<size_t>(k) + 1]->type, static_cast<uint32_t>(k), slot_fn());
+        step.results = add_results(op);
+        for (size_t k = 0; k < op.results.size(); ++k) bind_extents(step.bindings, op.defines, op.result(static_cast<int>(k))->type, static_cast<uint32_t>(k), slot_fn());
+        step.source = op.source;
+        add_step(std::move(step));
+        defined(op.defines);
+        return;
+      }
+      case tensor::OpKind::kSequenceConstruct: return add_sequence(op, SequenceOp::kConstruct, 0, false);
+      case tensor::OpKind::kSequenceInsert: return add_sequence(op, SequenceOp::kInsert, 0, false);
+      case tensor::OpKind::kSequenceErase: return add_sequence(op, SequenceOp::kErase, 0, false);
+      case tensor::OpKind::kSequenceAt: return add_sequence(op, SequenceOp::kAt, 0, false);
+      case tensor::OpKind::kSequenceLength: return add_sequence(op, SequenceOp::kLength, 0, false);
+      case tensor::OpKind::kSplitToSequence: {
+        const auto& p = *op.as<tensor::SplitToSequence>();
+        return add_sequence(op, SequenceOp::kSplit, p.axis, p.keep_dims);
+      }
+      case tensor::OpKind::kConcatFromSequence: {
+        const auto& p = *op.as<tensor::ConcatFromSequence>();
+        return add_sequence(op, SequenceOp::kConcat, p.axis, p.new_axis);
+      }
+    }
+    STAX_UNREACHABLE();
+  }
+  std::function<uint32_t(Expr)> slot_fn() {
+    return [this](Expr e) { return slot_of(e); };
+  }
+  void add_procedure(const Op& op, Procedure kind, int64_t axis, bool flag) {
+    ProcedureStep step;
+    step.procedure = kind;
+    step.operands = refs(op.operands);
+    step.results = add_results(op);
+    step.axis = axis;
+    step.flag = flag;
+    STAX_ASSERT(op.defines.size() <= 1, "{} defines {} symbols", tensor::name_of(op.kind()), op.defines.size());
+    if (!op.defines.empty()) step.defines = slot_of(op.defines[0]);
+    step.source = op.source;
+    add_step(std::move(step));
+    defined(op.defines);
+  }
+  void add_sequence(const Op& op, SequenceOp kind, int64_t axis, bool flag) {
+    SequenceStep step;
+    step.op = kind;
+    step.operands = refs(op.operands);
+    step.result = add_results(op)[0];
+    step.axis = axis;
+    step.flag = flag;
+    bind_extents(step.bindings, op.defines, op.result()->type, 0, slot_fn());
+    step.source = op.source;
+    add_step(std::move(step));
+    defined(op.defines);
+  }
+
+  tensor::Graph& graph_;
+  std::shared_ptr<Program> program_;
+  std::vector<loop::Kernel> kernels_;
+  std::map<std::string, uint32_t> by_text_;
+  std::unordered_map<const symbolic::ExprNode*, uint32_t> slots_;
+  std::unordered_map<const Value*, ValueRef> refs_;
+  uint32_t block_ = 0;
+  uint32_t next_point_ = 0;
+};
+
+}  // namespace
+
+Compiled build_program(tensor::Graph& graph) { return ProgramBuilder(graph).build(); }
+
+}  // namespace stax::compile

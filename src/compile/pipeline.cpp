@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole compiler, top to bottom. No work is done here: every line is a pass, with its reason, and with what is true from there on.
+#include "compile/pipeline.h"
+
+#include "tensor/passes.h"
+
+namespace stax::compile {
+
+void optimize(tensor::Graph& graph, const PassContext& context) {
+  // Importers spell operators literally; one form for each meaning makes everything below simpler.
+  run_pass("canonicalize", tensor::canonicalize, graph, context);
+  // Weights are transformed once, here: casts, dequantization and transposes of constants.
+  run_pass("fold_constants", tensor::fold_constants, graph, context);
+  run_pass("eliminate_common_subexpressions", tensor::eliminate_common_subexpressions, graph, context);
+  run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
+  // Contractions read the operand that runs in vector lanes contiguously. Before fusion, so that the transposes it adds can be fused or folded.
+  run_pass("assign_layouts", tensor::assign_layouts, graph, context);
+  run_pass("fold_constants", tensor::fold_constants, graph, context);
+  // From here on: every Compute is one kernel.
+  run_pass("fuse_ops", tensor::fuse_ops, graph, context);
+  // Fusion leaves producers behind, and equal bodies that were built on the way.
+  run_pass("eliminate_common_subexpressions", tensor::eliminate_common_subexpressions, graph, context);
+  run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
+}
+
+Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
+  optimize(graph, options.passes);
+  Compiled compiled;
+  // Lowers each op to naive loops, schedules them, and shares kernels of equal text.
+  // From here on: a program of steps; no tensor IR.
+  run_step("build_program", [&] { compiled = build_program(graph); });
+  // From here on: every value has a place, given as an expression of the shape.
+  run_step("plan_memory", [&] { plan_memory(*compiled.program); });
+  run_step("verify_program", [&] { program::verify(*compiled.program); });
+  for (emit::Isa isa : options.isas) {
+    run_step("emit_native", [&] {
+      std::vector<emit::NativeKernel> natives;
+      for (size_t k = 0; k < compiled.kernels.size(); ++k) natives.push_back({&compiled.kernels[k], compiled.program->kernels[k].entry});
+      emit::EmitOptions emit_options;
+      emit_options.isa = isa;
+      emit_options.threads = options.threads;
+      emit::NativeImage image = emit::emit_native(natives, emit_options);
+      compiled.program->images.push_back({std::string(emit::name_of(isa)), std::move(image.bytes)});
+    });
+  }
+  return compiled;
+}
+
+}  // namespace stax::compile

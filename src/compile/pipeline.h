@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The compiler as a sequence: see pipeline.cpp.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compile/pass.h"
+#include "emit/emit.h"
+#include "loop/loop_ir.h"
+#include "program/program.h"
+#include "tensor/graph.h"
+
+namespace stax::compile {
+
+struct CompileOptions {
+  std::vector<emit::Isa> isas;       // images to make; none: the program runs on the loop interpreter only
+  int threads = 1;
+  PassContext passes;
+};
+
+struct Compiled {
+  std::shared_ptr<program::Program> program;
+  std::vector<loop::Kernel> kernels;   // in the order of program->kernels
+};
+
+/// Takes the graph apart: it is in its final form afterwards.
+Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options);
+
+/// The parts, in order.
+void optimize(tensor::Graph& graph, const PassContext& context);
+Compiled build_program(tensor::Graph& graph);
+void plan_memory(program::Program& program);
+
+}  // namespace stax::compile

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <llvm/IR/Instructions.h>
+
+#include "emit/llvm_kernel.h"
+#include "support/error.h"
+
+namespace stax::emit {
+
+using llvm::Value;
+
+// --- places ---------------------------------------------------------------------------------------------------------------
+
+KernelEmitter::Place KernelEmitter::place_of(int slot, const std::vector<Scalar>& index) {
+  const Storage& storage = storage_[static_cast<size_t>(slot)];
+  Place place;
+  place.slot = slot;
+  place.linear = kernel_.context->exprs.constant(0);
+  for (size_t axis = 0; axis < index.size(); ++axis) add_index(place, index[axis], index_.resolve(storage.strides[axis]));
+  return place;
+}
+
+// Sums are taken apart: what is known without data joins the symbolic part, so that base + i is contiguous in i whatever data `base` is.
+void KernelEmitter::add_index(Place& place, Scalar index, Expr factor) {
+  if (Expr e = ir::as_expr(index)) {
+    place.linear = place.linear + index_.resolve(e) * factor;
+    return;
+  }
+  if (index->kind == ir::ScalarKind::kOp) {
+    if (index->op == ScalarOp::kAdd || index->op == ScalarOp::kSub) {
+      add_index(place, index->args[0], factor);
+      add_index(place, index->args[1], index->op == ScalarOp::kSub ? -factor : factor);
+      return;
+    }
+    if (index->op == ScalarOp::kMul) {
+      for (size_t side : {size_t{0}, size_t{1}}) {
+        Expr e = ir::as_expr(index->args[side]);
+        if (!e) continue;
+        e = index_.resolve(e);
+        if (vector_ != nullptr && symbolic::depends_on(e, vector_->range.var)) continue;
+        add_index(place, index->args[1 - side], e * factor);
+        return;
+      }
+    }
+  }
+  Value* v = scalar(index);
+  const int width = Lanes::lanes_of(v);
+  Value*& part = width == 0 ? place.offset : place.lanes;
+  if (!factor.is_constant(1)) v = b_.CreateMul(v, lanes_.splat(index_.value(factor), width));
+  part = part == nullptr ? v : b_.CreateAdd(part, v);
+}
+
+KernelEmitter::Pattern KernelEmitter::pattern_of(const Place& place) const {
+  if (vector_ == nullptr) return Pattern::kUniform;
+  if (place.lanes != nullptr) return Pattern::kScattered;
+  if (!symbolic::depends_on(place.linear, vector_->range.var)) return Pattern::kUniform;
+  auto affine = symbolic::affine_in(place.linear, vector_->range.var);
+  return affine && affine->coefficient.is_constant(1) ? Pattern::kContiguous : Pattern::kScattered;
+}
+
+Value* KernelEmitter::address_of(const Place& place) {
+  const Storage& storage = storage_[static_cast<size_t>(place.slot)];
+  llvm::Type* element = lanes_.memory_type(kernel_.buffers[static_cast<size_t>(place.slot)].dtype, storage.lanes);
+  Expr first = vector_ != nullptr ? index_.first_lane(place.linear, vector_->range) : place.linear;
+  Value* at = storage.pointer;
+  if (place.offset != nullptr) at = b_.CreateGEP(element, at, place.offset);
+  if (place.offset == nullptr) return index_.address(at, first, element);
+  return b_.CreateGEP(element, at, index_.value(first));
+}
+
+Value* KernelEmitter::lane_addresses(const Place& place) {
+  const Storage& storage = storage_[static_cast<size_t>(place.slot)];
+  llvm::Type* element = lanes_.memory_type(kernel_.buffers[static_cast<size_t>(place.slot)].dtype, 0);
+  const int width = vector_->range.width;
+  Place start = place;
+  Value* steps = place.lanes;
+  auto affine = symbolic::affine_in(place.linear, vector_->range.var);
+  if (affine && storage.lanes == 0) {
+    if (!affine->coefficient.is_constant(0)) {
+      llvm::Type* i64 = lanes_.with_lanes(b_.getInt64Ty(), width);
+      Value* own = nullptr;
+      if (affine->coefficient.is_constant()) {
+        std::vector<llvm::Constant*> products;
+        for (int lane = 0; lane < width; ++lane) products.push_back(b_.getInt64(static_cast<uint64_t>(lane * affine->coefficient.constant())));
+        own = llvm::ConstantVector::get(products);
+      } else {
+        own = b_.CreateMul(lanes_.iota(b_.getInt64Ty(), width), lanes_.splat(index_.value(affine->coefficient), width));
+      }
+      steps = steps == nullptr ? own : b_.CreateAdd(steps, own);
+      STAX_ASSERT(steps->getType() == i64);
+    }
+  } else {
+    Value* own = lanes_.splat(index_.value(place.linear, vector_->range), width);
+    steps = steps == nullptr ? own : b_.CreateAdd(steps, own);
+    start.linear = kernel_.context->exprs.constant(0);
+  }
+  if (storage.lanes != 0) {
+    // Elements of all lanes lie side by side.
+    llvm::Type* i64 = lanes_.with_lanes(b_.getInt64Ty(), width);
+    if (place.offset != nullptr) steps = b_.CreateAdd(steps, lanes_.splat(place.offset, width));
+    start.offset = nullptr;
+    steps = b_.CreateAdd(b_.CreateMul(steps, lanes_.integer(i64, width)), lanes_.iota(b_.getInt64Ty(), width));
+  }
+  Value* base = address_of(start);
+  return steps == nullptr ? lanes_.splat(base, width) : b_.CreateGEP(element, base, steps);
+}
+
+// --- loads and stores -----------------------------------------------------------------------------------------------------
+
+Value* KernelEmitter::tag(Value* access, int slot) {
+  const Storage& storage = storage_[static_cast<size_t>(slot)];
+  auto* instruction = llvm::cast<llvm::Instruction>(access);
+  instruction->setMetadata(llvm::LLVMContext::MD_alias_scope, storage.scope);
+  if (storage.other_scopes != nullptr) instruction->setMetadata(llvm::LLVMContext::MD_noalias, storage.other_scopes);
+  if (storage.constant) instruction->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module_.getContext(), {}));
+  return access;
+}
+
+Value* KernelEmitter::zeros() {
+  if (llvm::GlobalVariable* known = module_.getNamedGlobal("stax.zeros")) return known;
+  auto* type = llvm::ArrayType::get(b_.getInt64Ty(), 8);
+  auto* global = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage, llvm::Constant::getNullValue(type), "stax.zeros");
+  global->setAlignment(llvm::Align(64));
+  return global;
+}
+
+Value* KernelEmitter::sink() {
+  if (sink_ == nullptr) sink_ = stack_slot(llvm::ArrayType::get(b_.getInt64Ty(), 8), "sink");
+  return sink_;
+}
+
+// The whole vector lies inside of the stack slot, at a place known now.
+bool KernelEmitter::stays_inside(const Place& place, const LaneRange& range) const {
+  const Storage& storage = storage_[static_cast<size_t>(place.slot)];
+  if (storage.slots == 0 || place.offset != nullptr) return false;
+  Expr first = range.base == range.var ? place.linear : symbolic::substitute(place.linear, {{range.var.node(), range.base}});
+  return first.is_constant() && first.constant() >= 0 && first.constant() + range.width <= storage.slots;
+}
+
+bool KernelEmitter::can_mask(DType t) const {
+  const Machine& machine = lanes_.machine();
+  return machine.masked_access && (ir::byte_size(t) >= 4 || machine.narrow_masks);
+}
+
+Value* KernelEmitter::load(const Place& place) {
+  const Storage& storage = storage_[static_cast<size_t>(place.slot)];
+  const DType t = kernel_.buffers[static_cast<size_t>(place.slot)].dtype;
+  const llvm::Align align(ir::byte_size(t));
+  const Pattern pattern = pattern_of(place);
+  if (pattern == Pattern::kUniform) {
+    Value* at = address_of(place);
+    const bool safe = storage.slots != 0 && place.linear.is_constant() && place.linear.constant() >= 0 && place.linear.constant() < storage.slots;
+    if (vector_ != nullptr && vector_->guarded && !safe) at = b_.CreateSelect(lanes_.any(vector_->mask), at, zeros());
+    return lanes_.from_memory(t, tag(b_.CreateAlignedLoad(lanes_.memory_type(t, storage.lanes), at, align), place.slot));
+  }
+  const int width = vector_->range.width;
+  llvm::Type* type = lanes_.memory_type(t, width);
+  Value* mask = vector_->mask;
+  if (pattern == Pattern::kContiguous && storage.lanes == 0) {
+    if (mask == nullptr || stays_inside(place, vector_->range)) {
+      return lanes_.from_memory(t, tag(b_.CreateAlignedLoad(type, address_of(place), align), place.slot));
+    }
+    if (can_mask(t)) {
+      Value* zero = llvm::Constant::getNullValue(type);
+      return lanes_.from_memory(t, tag(b_.CreateMaskedLoad(type, address_of(place), align, mask, zero), place.slot));
+    }
+  }
+  Value* addresses = lane_addresses(place);
+  if (lanes_.machine().gather && ir::byte_size(t) >= 4) {
+    Value* zero = llvm::Constant::getNullValue(type);
+    return lanes_.from_memory(t, tag(b_.CreateMaskedGather(type, addresses, align, mask, zero), place.slot));
+  }
+  if (mask != nullptr) addresses = b_.CreateSelect(mask, addresses, lanes_.splat(zeros(), width));
+  Value* result = llvm::PoisonValue::get(type);
+  for (int lane = 0; lane < width; ++lane) {
+    Value* at = b_.CreateExtractElement(addresses, static_cast<uint64_t>(lane));
+    Value* element = tag(b_.CreateAlignedLoad(type->getScalarType(), at, align), place.slot);
+    result = b_.CreateInsertElement(result, element, static_cast<uint64_t>(lane));
+  }
+  return lanes_.from_memory(t, result);
+}
+
+void KernelEmitter::store(const Place& place, Value* v) {
+  const Storage& storage = storage_[static_cast<size_t>(place.slot)];
+  const DType t = kernel_.buffers[static_cast<size_t>(place.slot)].dtype;
+  const llvm::Align align(ir::byte_size(t));
+  const Pattern pattern = pattern_of(place);
+  if (vector_ == nullptr || (pattern == Pattern::kUniform && storage.lanes == 0 && Lanes::lanes_of(v) == 0)) {
+    Value* at = address_of(place);
+    if (vector_ != nullptr && vector_->guarded) at = b_.CreateSelect(lanes_.any(vector_->mask), at, sink());
+    tag(b_.CreateAlignedStore(lanes_.to_memory(t, v), at, align), place.slot);
+    return;
+  }
+  const int width = vector_->range.width;
+  Value* mask = vector_->mask;
+  Value* memory = lanes_.splat(lanes_.to_memory(t, v), width);
+  const bool own_lane = storage.lanes != 0 && pattern == Pattern::kUniform;
+  if (own_lane || (pattern == Pattern::kContiguous && storage.lanes == 0)) {
+    if (mask == nullptr) {
+      tag(b_.CreateAlignedStore(memory, address_of(place), align), place.slot);
+      return;
+    }
+    if (own_lane || stays_inside(place, vector_->range)) {
+      Value* at = address_of(place);
+      if (!own_lane && storage.padded_rows && !vector_->guarded && may_spill_into_padding(place)) {
+        tag(b_.CreateAlignedStore(memory, at, align), place.slot);
+        return;
+      }
+      Value* old = tag(b_.CreateAlignedLoad(memory->getType(), at, align), place.slot);
+      tag(b_.CreateAlignedStore(b_.CreateSelect(mask, memory, old), at, align), place.slot);
+      return;
+    }
+    if (can_mask(t)) {
+      tag(b_.CreateMaskedStore(memory, address_of(place), align, mask), place.slot);
+      return;
+    }
+  }
+  Value* addresses = lane_addresses(place);
+  if (lanes_.machine().gather && ir::byte_size(t) >= 4) {
+    if (mask == nullptr) mask = lanes_.integer(lanes_.with_lanes(b_.getInt1Ty(), width), 1);
+    tag(b_.CreateMaskedScatter(memory, addresses, align, mask), place.slot);
+    return;
+  }
+  if (mask != nullptr) addresses = b_.CreateSelect(mask, addresses, lanes_.splat(sink(), width));
+  for (int lane = 0; lane < width; ++lane) {
+    Value* element = b_.CreateExtractElement(memory, static_cast<uint64_t>(lane));
+    tag(b_.CreateAlignedStore(element, b_.CreateExtractElement(addresses, static_cast<uint64_t>(lane)), align), place.slot);
+  }
+}
+
+// Lanes past the end of the loop fall into the padding of their row, which nobody reads.
+bool KernelEmitter::may_spill_into_padding(const Place& place) const {
+  Expr first = symbolic::substitute(place.linear, {{vector_->range.var.node(), vector_->range.base}});
+  return first.is_constant() && first.constant() % widest_ == 0 && vector_->range.width <= widest_;
+}
+
+}  // namespace stax::emit

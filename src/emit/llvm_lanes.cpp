@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emit/llvm_lanes.h"
+
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include <bit>
+
+#include "emit/llvm_math.h"
+#include "support/error.h"
+
+namespace stax::emit {
+
+using llvm::Value;
+
+Machine machine_of(Isa isa) {
+  Machine m;
+  m.isa = isa;
+#if !defined(__x86_64__)
+  m.x86 = false;
+#endif
+  switch (isa) {
+    case Isa::kAvx512:
+      m.fma = m.f16c = m.masked_access = m.narrow_masks = m.gather = true;
+      break;
+    case Isa::kAvx2:
+      m.fma = m.f16c = m.masked_access = true;
+      break;
+    case Isa::kBaseline:
+      break;
+  }
+  return m;
+}
+
+// --- types and constants --------------------------------------------------------------------------------------------------
+
+llvm::Type* Lanes::with_lanes(llvm::Type* element, int lanes) const {
+  return lanes == 0 ? element : llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes));
+}
+
+llvm::Type* Lanes::register_type(DType t, int lanes) const {
+  llvm::LLVMContext& c = context();
+  switch (t) {
+    case DType::kBool: return with_lanes(llvm::Type::getInt1Ty(c), lanes);
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32: return with_lanes(llvm::Type::getFloatTy(c), lanes);
+    case DType::kF64: return with_lanes(llvm::Type::getDoubleTy(c), lanes);
+    case DType::kI8:
+    case DType::kI16:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kU8:
+    case DType::kU16:
+    case DType::kU32:
+    case DType::kU64: return with_lanes(llvm::Type::getIntNTy(c, static_cast<unsigned>(ir::bit_width(t))), lanes);
+  }
+  STAX_UNREACHABLE();
+}
+
+llvm::Type* Lanes::memory_type(DType t, int lanes) const {
+  if (t == DType::kBool) return with_lanes(b.getInt8Ty(), lanes);
+  if (t == DType::kF16 || t == DType::kBF16) return with_lanes(b.getInt16Ty(), lanes);
+  return register_type(t, lanes);
+}
+
+int Lanes::lanes_of(const Value* v) {
+  auto* type = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+  return type == nullptr ? 0 : static_cast<int>(type->getNumElements());
+}
+
+Value* Lanes::integer(llvm::Type* type, int64_t value) const {
+  return llvm::ConstantInt::get(type, static_cast<uint64_t>(value), true, /*ImplicitTrunc=*/true);
+}
+
+Value* Lanes::real(llvm::Type* type, double value) const { return llvm::ConstantFP::get(type, value); }
+
+Value* Lanes::constant(DType t, int lanes, const ir::ScalarNode& node) const {
+  llvm::Type* type = register_type(t, lanes);
+  if (!ir::is_float(t)) return integer(type, node.as_int());
+  return real(type, node.as_double());
+}
+
+Value* Lanes::splat(Value* v, int lanes) {
+  if (lanes == 0 || lanes_of(v) == lanes) return v;
+  return b.CreateVectorSplat(static_cast<unsigned>(lanes), v);
+}
+
+Value* Lanes::iota(llvm::Type* element, int lanes) const {
+  std::vector<llvm::Constant*> values;
+  for (int i = 0; i < lanes; ++i) values.push_back(llvm::ConstantInt::get(element, static_cast<uint64_t>(i)));
+  return llvm::ConstantVector::get(values);
+}
+
+// --- memory and registers -------------------------------------------------------------------------------------------------
+
+Value* Lanes::from_memory(DType t, Value* v) {
+  switch (t) {
+    case DType::kBool: return b.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
+    case DType::kF16: return f16_to_f32(v);
+    case DType::kBF16: {
+      Value* wide = b.CreateZExt(v, like(b.getInt32Ty(), v));
+      return b.CreateBitCast(b.CreateShl(wide, 16), like(b.getFloatTy(), v));
+    }
+    default: return v;
+  }
+}
+
+Value* Lanes::to_memory(DType t, Value* v) {
+  switch (t) {
+    case DType::kBool: return b.CreateZExt(v, like(b.getInt8Ty(), v));
+    case DType::kF16: return f32_to_f16(v);
+    case DType::kBF16: {
+      llvm::Type* i32 = like(b.getInt32Ty(), v);
+      Value* bits = b.CreateBitCast(v, i32);
+      Value* upper = b.CreateLShr(bits, 16);
+      Value* odd = b.CreateAnd(upper, integer(i32, 1));
+      Value* rounded = b.CreateLShr(b.CreateAdd(bits, b.CreateAdd(odd, integer(i32, 0x7FFF))), 16);
+      Value* quiet = b.CreateOr(upper, integer(i32, 0x40));
+      return b.CreateTrunc(b.CreateSelect(b.CreateFCmpUNO(v, v), quiet, rounded), like(b.getInt16Ty(), v));
+    }
+    default: return v;
+  }
+}
+
+Value* Lanes::f16_to_f32(Value* v) {
+  llvm::Type* f32 = like(b.getFloatTy(), v);
+  if (machine_.f16c || !machine_.x86) return b.CreateFPExt(b.CreateBitCast(v, like(b.getHalfTy(), v)), f32);
+  llvm::Type* i32 = like(b.getInt32Ty(), v);
+  Value* wide = b.CreateZExt(v, i32);
+  Value* sign = b.CreateShl(b.CreateAnd(wide, integer(i32, 0x8000)), 16);
+  Value* magnitude = b.CreateAnd(wide, integer(i32, 0x7FFF));
+  Value* normal = b.CreateAdd(b.CreateShl(magnitude, 13), integer(i32, int64_t{112} << 23));
+  Value* special = b.CreateICmpUGE(magnitude, integer(i32, 0x7C00));
+  normal = b.CreateSelect(special, b.CreateAdd(normal, integer(i32, int64_t{112} << 23)), normal);
+  Value* denormal = b.CreateBitCast(b.CreateFMul(b.CreateUIToFP(magnitude, f32), real(f32, 0x1p-24)), i32);
+  Value* bits = b.CreateSelect(b.CreateICmpULT(magnitude, integer(i32, 0x400)), denormal, normal);
+  return b.CreateBitCast(b.CreateOr(bits, sign), f32);
+}
+
+Value* Lanes::f32_to_f16(Value* v) {
+  llvm::Type* i16 = like(b.getInt16Ty(), v);
+  if (machine_.f16c || !machine_.x86) return b.CreateBitCast(b.CreateFPTrunc(v, like(b.getHalfTy(), v)), i16);
+  llvm::Type* i32 = like(b.getInt32Ty(), v);
+  llvm::Type* f32 = like(b.getFloatTy(), v);
+  Value* bits = b.CreateBitCast(v, i32);
+  Value* sign = b.CreateAnd(b.CreateLShr(bits, 16), integer(i32, 0x8000));
+  Value* magnitude = b.CreateAnd(bits, integer(i32, 0x7FFFFFFF));
+  Value* odd = b.CreateAnd(b.CreateLShr(magnitude, 13), integer(i32, 1));
+  Value* normal = b.CreateAdd(b.CreateSub(magnitude, integer(i32, 0x38000000)), b.CreateAdd(odd, integer(i32, 0xFFF)));
+  normal = b.CreateLShr(normal, 13);
+  // Adding 0.5 moves the rounding to units of 2^-24, those of an f16 denormal.
+  Value* half = real(f32, 0.5);
+  Value* denormal = b.CreateSub(b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(magnitude, f32), half), i32), integer(i32, 0x3F000000));
+  Value* result = b.CreateSelect(b.CreateICmpULT(magnitude, integer(i32, 0x38800000)), denormal, normal);
+  result = b.CreateSelect(b.CreateICmpUGE(magnitude, integer(i32, 0x47800000)), integer(i32, 0x7C00), result);
+  Value* nan = b.CreateOr(integer(i32, 0x7E00), b.CreateAnd(b.CreateLShr(magnitude, 13), integer(i32, 0x1FF)));
+  result = b.CreateSelect(b.CreateICmpUGT(magnitude, integer(i32, 0x7F800000)), nan, result);
+  return b.CreateTrunc(b.CreateOr(result, sign), i16);
+}
+
+// An inexact result has its last bit set, so that rounding it once more to f16 or bf16 is as rounding the double once.
+Value* Lanes::f64_to_f32_round_to_odd(Value* v) {
+  llvm::Type* i32 = like(b.getInt32Ty(), v);
+  Value* nearest = b.CreateFPTrunc(v, like(b.getFloatTy(), v));
+  Value* widened = b.CreateFPExt(nearest, v->getType());
+  Value* inexact = b.CreateFCmpONE(widened, v);
+  Value* magnitude = round_function(llvm::Intrinsic::fabs, v);
+  Value* away = b.CreateFCmpOGT(round_function(llvm::Intrinsic::fabs, widened), magnitude);
+  Value* bits = b.CreateBitCast(nearest, i32);
+  bits = b.CreateSub(bits, b.CreateZExt(away, i32));
+  bits = b.CreateOr(bits, b.CreateZExt(inexact, i32));
+  return b.CreateBitCast(bits, nearest->getType());
+}
+
+Value* Lanes::round_function(llvm::Intrinsic::ID id, Value* v) { return b.CreateUnaryIntrinsic(id, v); }
+
+// --- masks ----------------------------------------------------------------------------------------------------------------
+
+Value* Lanes::mask_bits(Value* mask) { return b.CreateBitCast(mask, b.getIntNTy(static_cast<unsigned>(lanes_of(mask)))); }
+
+Value* Lanes::any(Value* mask) {
+  if (lanes_of(mask) == 0) return mask;
+  return b.CreateICmpNE(mask_bits(mask), b.getIntN(static_cast<unsigned>(lanes_of(mask)), 0));
+}
+
+Value* Lanes::both(Value* mask, Value* other) {
+  if (mask == nullptr) return other;
+  if (other == nullptr) return mask;
+  return b.CreateAnd(mask, other);
+}
+
+// --- operations -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+bool is_number(const Value* v) {
+  const auto* c = llvm::dyn_cast<llvm::Constant>(v);
+  if (c == nullptr) return false;
+  if (c->getType()->isVectorTy()) c = c->getSplatValue();
+  const auto* real = llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
+  return real != nullptr && !real->isNaN();
+}
+
+}  // namespace
+
+// a < b ? a : b gives b where one is NaN, in one instruction: with a number in the first place that is what min means.
+Value* Lanes::min(DType t, Value* x, Value* y) {
+  if (t == DType::kBool) return b.CreateAnd(x, y);
+  if (!ir::is_float(t)) return b.CreateSelect(ir::is_signed(t) ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y), x, y);
+  if (is_number(y)) std::swap(x, y);
+  Value* least = b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
+  return is_number(x) ? least : b.CreateSelect(b.CreateFCmpUNO(x, x), x, least);
+}
+
+Value* Lanes::max(DType t, Value* x, Value* y) {
+  if (t == DType::kBool) return b.CreateOr(x, y);
+  if (!ir::is_float(t)) return b.CreateSelect(ir::is_signed(t) ? b.CreateICmpSGT(x, y) : b.CreateICmpUGT(x, y), x, y);
+  if (is_number(y)) std::swap(x, y);
+  Value* greatest = b.CreateSelect(b.CreateFCmpOGT(x, y), x, y);
+  return is_number(x) ? greatest : b.CreateSelect(b.CreateFCmpUNO(x, x), x, greatest);
+}
+
+Value* Lanes::multiply_add(Value* x, Value* y, Value* z) {
+  if (!machine_.fma && machine_.x86) return b.CreateFAdd(b.CreateFMul(x, y), z);
+  return b.CreateFMA(x, y, z);
+}
+
+// Without the instruction: exact in double for float; for double, the product is split into two (Dekker), so that a sum that
+// is representable comes out exact.
+Value* Lanes::fused_multiply_add(Value* x, Value* y, Value* z) {
+  if (machine_.fma || !machine_.x86) return b.CreateFMA(x, y, z);
+  llvm::Type* type = x->getType();
+  if (type->getScalarType()->isFloatTy()) {
+    llvm::Type* f64 = like(b.getDoubleTy(), x);
+    Value* product = b.CreateFMul(b.CreateFPExt(x, f64), b.CreateFPExt(y, f64));
+    return b.CreateFPTrunc(b.CreateFAdd(product, b.CreateFPExt(z, f64)), type);
+  }
+  llvm::Type* i64 = like(b.getInt64Ty(), x);
+  auto upper = [&](Value* v) {  // 26 bits of the significand
+    return b.CreateBitCast(b.CreateAnd(b.CreateBitCast(v, i64), integer(i64, ~((int64_t{1} << 27) - 1))), type);
+  };
+  Value* x1 = upper(x);
+  Value* x0 = b.CreateFSub(x, x1);
+  Value* y1 = upper(y);
+  Value* y0 = b.CreateFSub(y, y1);
+  Value* product = b.CreateFMul(x, y);
+  Value* error = b.CreateFSub(b.CreateFMul(x1, y1), product);
+  error = b.CreateFAdd(error, b.CreateFMul(x1, y0));
+  error = b.CreateFAdd(error, b.CreateFMul(x0, y1));
+  error = b.CreateFAdd(error, b.CreateFMul(x0, y0));
+  // The sum of product and z with its own error (Knuth).
+  Value* sum = b.CreateFAdd(product, z);
+  Value* z_part = b.CreateFSub(sum, product);
+  Value* lost = b.CreateFAdd(b.CreateFSub(product, b.CreateFSub(sum, z_part)), b.CreateFSub(z, z_part));
+  return b.CreateFAdd(sum, b.CreateFAdd(error, lost));
+}
+
+Value* Lanes::op(ScalarOp op, DType t, std::span<Value* const> args) {
+  const bool real_type = ir::is_float(t);
+  const bool is_bool = t == DType::kBool;
+  const bool is_signed = ir::is_signed(t);
+  Value* x = args[0];
+  Value* y = args.size() > 1 ? args[1] : nullptr;
+  llvm::Type* type = x->getType();
+  switch (op) {
+    case ScalarOp::kAdd:
+      if (is_bool) return b.CreateOr(x, y);
+      return real_type ? b.CreateFAdd(x, y) : b.CreateAdd(x, y);
+    case ScalarOp::kSub:
+      if (is_bool) return b.CreateXor(x, y);
+      return real_type ? b.CreateFSub(x, y) : b.CreateSub(x, y);
+    case ScalarOp::kMul:
+      if (is_bool) return b.CreateAnd(x, y);
+      return real_type ? b.CreateFMul(x, y) : b.CreateMul(x, y);
+    case ScalarOp::kDiv:
+      if (is_bool) return b.CreateAnd(x, y);
+      return real_type ? b.CreateFDiv(x, y) : divide_integers(t, x, y, false);
+    case ScalarOp::kModTrunc:
+      if (is_bool) return b.CreateAnd(x, b.CreateNot(x));
+      return real_type ? fmod(x, y) : divide_integers(t, x, y, true);
+    case ScalarOp::kModFloor:
+      if (is_bool) return b.CreateAnd(x, b.CreateNot(x));
+      return mod_floor(t, x, y);
+    case ScalarOp::kMin: return min(t, x, y);
+    case ScalarOp::kMax: return max(t, x, y);
+    case ScalarOp::kPow:
+      if (is_bool) return b.CreateOr(x, b.CreateNot(y));
+      return real_type ? math(op, args) : integer_power(t, x, y);
+    case ScalarOp::kNeg:
+      if (is_bool) return x;
+      return real_type ? b.CreateFNeg(x) : b.CreateNeg(x);
+    case ScalarOp::kAbs:
+      if (real_type) return round_function(llvm::Intrinsic::fabs, x);
+      if (!is_signed || is_bool) return x;
+      return b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b.getFalse());
+    case ScalarOp::kSign: {
+      if (is_bool) return x;
+      Value* zero = llvm::Constant::getNullValue(type);
+      if (!real_type) {
+        Value* positive = b.CreateZExt(is_signed ? b.CreateICmpSGT(x, zero) : b.CreateICmpNE(x, zero), type);
+        return is_signed ? b.CreateOr(positive, b.CreateSExt(b.CreateICmpSLT(x, zero), type)) : positive;
+      }
+      Value* result = b.CreateSelect(b.CreateFCmpOGT(x, zero), real(type, 1), zero);
+      result = b.CreateSelect(b.CreateFCmpOLT(x, zero), real(type, -1), result);
+      return b.CreateSelect(b.CreateFCmpUNO(x, x), x, result);
+    }
+    case ScalarOp::kFloor: return real_type ? round_function(llvm::Intrinsic::floor, x) : x;
+    case ScalarOp::kCeil: return real_type ? round_function(llvm::Intrinsic::ceil, x) : x;
+    case ScalarOp::kTrunc: return real_type ? round_function(llvm::Intrinsic::trunc, x) : x;
+    case ScalarOp::kRoundEven: return real_type ? round_function(llvm::Intrinsic::roundeven, x) : x;
+    case ScalarOp::kSqrt:
+      STAX_ASSERT(real_type, "sqrt of {}", ir::name_of(t));
+      return round_function(llvm::Intrinsic::sqrt, x);
+    case ScalarOp::kAtan2:
+    case ScalarOp::kExp:
+    case ScalarOp::kLog:
+    case ScalarOp::kLog1p:
+    case ScalarOp::kExpm1:
+    case ScalarOp::kSin:
+    case ScalarOp::kCos:
+    case ScalarOp::kTan:
+    case ScalarOp::kAsin:
+    case ScalarOp::kAcos:
+    case ScalarOp::kAtan:
+    case ScalarOp::kSinh:
+    case ScalarOp::kCosh:
+    case ScalarOp::kTanh:
+    case ScalarOp::kAsinh:
+    case ScalarOp::kAcosh:
+    case ScalarOp::kAtanh:
+    case ScalarOp::kErf:
+    case ScalarOp::kSigmoid:
+      STAX_ASSERT(real_type, "{} of {}", ir::name_of(op), ir::name_of(t));
+      return math(op, args);
+    case ScalarOp::kNot: return b.CreateNot(x);
+    case ScalarOp::kAnd: return b.CreateAnd(x, y);
+    case ScalarOp::kOr: return b.CreateOr(x, y);
+    case ScalarOp::kXor: return b.CreateXor(x, y);
+    case ScalarOp::kShiftLeft:
+    case ScalarOp::kShiftRight: {
+      Value* zero = llvm::Constant::getNullValue(type);
+      Value* in_range = b.CreateICmpULT(y, integer(type, ir::bit_width(t)));
+      Value* amount = b.CreateSelect(in_range, y, zero);
+      Value* shifted = op == ScalarOp::kShiftLeft ? b.CreateShl(x, amount)
+                       : is_signed                ? b.CreateAShr(x, amount)
+                                                  : b.CreateLShr(x, amount);
+      return b.CreateSelect(in_range, shifted, zero);
+    }
+    case ScalarOp::kEqual: return real_type ? b.CreateFCmpOEQ(x, y) : b.CreateICmpEQ(x, y);
+    case ScalarOp::kNotEqual: return real_type ? b.CreateFCmpUNE(x, y) : b.CreateICmpNE(x, y);
+    case ScalarOp::kLess:
+      if (real_type) return b.CreateFCmpOLT(x, y);
+      return is_signed && !is_bool ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y);
+    case ScalarOp::kLessEqual:
+      if (real_type) return b.CreateFCmpOLE(x, y);
+      return is_signed && !is_bool ? b.CreateICmpSLE(x, y) : b.CreateICmpULE(x, y);
+    case ScalarOp::kIsNan: return real_type ? b.CreateFCmpUNO(x, x) : integer(like(b.getInt1Ty(), x), 0);
+    case ScalarOp::kIsInf:
+      if (!real_type) return integer(like(b.getInt1Ty(), x), 0);
+      return b.CreateFCmpOEQ(round_function(llvm::Intrinsic::fabs, x), llvm::ConstantFP::getInfinity(type));
+    case ScalarOp::kSelect: return b.CreateSelect(args[0], args[1], args[2]);
+    case ScalarOp::kHash: return hash(x, y);
+    case ScalarOp::kCheckedIndex: break;
+  }
+  STAX_UNREACHABLE();
+}
+
+// --- integers -------------------------------------------------------------------------------------------------------------
+
+// x86 has no vector division of integers. Up to 32 bits the quotient of floats with twice the bits is exact once truncated: it is correctly
+// rounded, and the distance of a proper fraction from the next integer is more than half a unit in its last place.
+Value* Lanes::divide_integers(DType t, Value* x, Value* y, bool remainder) {
+  const bool is_signed = ir::is_signed(t);
+  llvm::Type* type = x->getType();
+  if (auto* c = llvm::dyn_cast<llvm::Constant>(y)) {
+    auto* number = llvm::dyn_cast_or_null<llvm::ConstantInt>(c->getType()->isVectorTy() ? c->getSplatValue() : c);
+    if (number != nullptr && !number->isZero() && !number->isMinusOne()) {
+      if (remainder) return is_signed ? b.CreateSRem(x, y) : b.CreateURem(x, y);
+      return is_signed ? b.CreateSDiv(x, y) : b.CreateUDiv(x, y);
+    }
+  }
+  Value* zero = llvm::Constant::getNullValue(type);
+  Value* by_zero = b.CreateICmpEQ(y, zero);
+  Value* unsafe = by_zero;
+  if (is_signed) {
+    const int64_t least = int64_t{-1} << (ir::bit_width(t) - 1);
+    Value* overflows = b.CreateAnd(b.CreateICmpEQ(x, integer(type, least)), b.CreateICmpEQ(y, integer(type, -1)));
+    unsafe = b.CreateOr(unsafe, overflows);
+  }
+  Value* divisor = b.CreateSelect(unsafe, integer(type, 1), y);
+  const int bits = ir::bit_width(t);
+  Value* quotient = nullptr;
+  if (lanes_of(x) != 0 && bits <= 32) {
+    llvm::Type* wide = like(bits <= 16 ? b.getFloatTy() : b.getDoubleTy(), x);
+    Value* exact = is_signed ? b.CreateFDiv(b.CreateSIToFP(x, wide), b.CreateSIToFP(divisor, wide))
+                             : b.CreateFDiv(b.CreateUIToFP(x, wide), b.CreateUIToFP(divisor, wide));
+    quotient = is_signed ? b.CreateFPToSI(exact, type) : b.CreateFPToUI(exact, type);
+  } else {
+    quotient = is_signed ? b.CreateSDiv(x, divisor) : b.CreateUDiv(x, divisor);
+  }
+  // Anything modulo 1 is 0, which is also what a division by zero leaves.
+  if (remainder) return b.CreateSub(x, b.CreateMul(quotient, divisor));
+  return b.CreateSelect(by_zero, zero, quotient);
+}
+
+Value* Lanes::mod_floor(DType t, Value* x, Value* y) {
+  llvm::Type* type = x->getType();
+  Value* zero = llvm::Constant::getNullValue(type);
+  if (ir::is_float(t)) {
+    Value* rest = fmod(x, y);
+    Value* differs = b.CreateAnd(b.CreateFCmpUNE(rest, zero), b.CreateXor(b.CreateFCmpOLT(rest, zero), b.CreateFCmpOLT(y, zero)));
+    Value* zero_of_y = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, zero, y);
+    Value* result = b.CreateSelect(differs, b.CreateFAdd(rest, y), rest);
+    return b.CreateSelect(b.CreateFCmpOEQ(rest, zero), zero_of_y, result);
+  }
+  Value* rest = divide_integers(t, x, y, true);
+  if (!ir::is_signed(t)) return rest;
+  Value* differs = b.CreateAnd(b.CreateICmpNE(rest, zero), b.CreateICmpSLT(b.CreateXor(rest, y), zero));
+  return b.CreateSelect(differs, b.CreateAdd(rest, y), rest);
+}
+
+namespace {
+
+// do { state = body(state) } while (go_on(state)), in any lane.
+template <class Body>
+std::vector<Value*> repeat(llvm::IRBuilder<>& b, std::vector<Value*> state, const Body& body) {
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  llvm::Function* function = before->getParent();
+  llvm::BasicBlock* loop = llvm::BasicBlock::Create(b.getContext(), "repeat", function);
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(b.getContext(), "repeated", function);
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  std::vector<llvm::PHINode*> phis;
+  for (Value* v : state) {
+    phis.push_back(b.CreatePHI(v->getType(), 2));
+    phis.back()->addIncoming(v, before);
+  }
+  std::vector<Value*> next(phis.begin(), phis.end());
+  Value* again = body(next);
+  for (size_t i = 0; i < phis.size(); ++i) phis[i]->addIncoming(next[i], b.GetInsertBlock());
+  b.CreateCondBr(again, loop, after);
+  b.SetInsertPoint(after);
+  return next;
+}
+
+}  // namespace
+
+// Square and multiply; wraps like every product of integers. With a negative exponent the result is that of the power in double, truncated:
+// 0 except for the bases 1, -1 and 0.
+Value* Lanes::integer_power(DType t, Value* x, Value* y) {
+  llvm::Type* type = x->getType();
+  Value* zero = llvm::Constant::getNullValue(type);
+  Value* one = integer(type, 1);
+  std::vector<Value*> state = repeat(b, {one, x, y}, [&](std::vector<Value*>& s) {
+    Value* odd = b.CreateICmpNE(b.CreateAnd(s[2], one), zero);
+    s[0] = b.CreateSelect(odd, b.CreateMul(s[0], s[1]), s[0]);
+    s[1] = b.CreateMul(s[1], s[1]);
+    s[2] = b.CreateLShr(s[2], one);
+    return any(b.CreateICmpNE(s[2], zero));
+  });
+  if (!ir::is_signed(t)) return state[0];
+  Value* sign = b.CreateSelect(b.CreateICmpNE(b.CreateAnd(y, one), zero), x, one);
+  Value* unit = b.CreateOr(b.CreateICmpEQ(x, one), b.CreateICmpEQ(x, integer(type, -1)));
+  // 0 to a negative power is infinite; the cast makes that the greatest int64, wrapped to the width.
+  Value* infinite = integer(type, t == DType::kI64 ? std::numeric_limits<int64_t>::max() : -1);
+  Value* negative = b.CreateSelect(unit, sign, b.CreateSelect(b.CreateICmpEQ(x, zero), infinite, zero));
+  return b.CreateSelect(b.CreateICmpSLT(y, zero), negative, state[0]);
+}
+
+// Philox 4x32-10 with the counter in its first two words; the first word of the result.
+Value* Lanes::hash(Value* seed, Value* counter) {
+  llvm::Type* i64 = seed->getType();
+  Value* low = integer(i64, 0xFFFFFFFF);
+  auto word = [&](Value* v) { return b.CreateAnd(v, low); };
+  Value* c[4] = {word(counter), b.CreateLShr(counter, 32), integer(i64, 0), integer(i64, 0)};
+  Value* k0 = word(seed);
+  Value* k1 = b.CreateLShr(seed, 32);
+  for (int round = 0; round < 10; ++round) {
+    Value* p0 = b.CreateMul(c[0], integer(i64, 0xD2511F53));
+    Value* p1 = b.CreateMul(c[2], integer(i64, 0xCD9E8D57));
+    Value* n0 = b.CreateXor(b.CreateXor(b.CreateLShr(p1, 32), c[1]), k0);
+    Value* n2 = b.CreateXor(b.CreateXor(b.CreateLShr(p0, 32), c[3]), k1);
+    c[0] = n0;
+    c[1] = word(p1);
+    c[2] = n2;
+    c[3] = word(p0);
+    k0 = word(b.CreateAdd(k0, integer(i64, 0x9E3779B9)));
+    k1 = word(b.CreateAdd(k1, integer(i64, 0xBB67AE85)));
+  }
+  return b.CreateTrunc(c[0], like(b.getInt32Ty(), seed));
+}
+
+// --- casts ----------------------------------------------------------------------------------------------------------------
+
+Value* Lanes::float_to_integer(DType to, Value* v, bool fits_i32) {
+  llvm::Type* type = register_type(to, lanes_of(v));
+  const int bits = ir::bit_width(to);
+  if (fits_i32 && bits <= 32) {
+    Value* number = b.CreateSelect(b.CreateFCmpORD(v, v), v, llvm::Constant::getNullValue(v->getType()));
+    return b.CreateTrunc(b.CreateFPToSI(number, like(b.getInt32Ty(), v)), type);
+  }
+  Value* zero = llvm::Constant::getNullValue(v->getType());
+  Value* too_big = b.CreateFCmpOGE(v, real(v->getType(), 0x1p63));
+  if (bits == 8 && v->getType()->getScalarType()->isFloatTy()) {
+    // From 2^31 on a float is a multiple of 256.
+    Value* small = b.CreateFCmpOLT(round_function(llvm::Intrinsic::fabs, v), real(v->getType(), 0x1p31));
+    Value* number = b.CreateFPToSI(b.CreateSelect(small, v, zero), like(b.getInt32Ty(), v));
+    return b.CreateSelect(too_big, integer(type, -1), b.CreateTrunc(number, type));
+  }
+  llvm::Type* i64 = like(b.getInt64Ty(), v);
+  Value* inside = b.CreateFCmpOLT(round_function(llvm::Intrinsic::fabs, v), real(v->getType(), 0x1p63));
+  Value* number = b.CreateFPToSI(b.CreateSelect(inside, v, zero), i64);
+  Value* outside = b.CreateSelect(too_big, integer(i64, std::numeric_limits<int64_t>::max()),
+                                  integer(i64, std::numeric_limits<int64_t>::min()));
+  number = b.CreateSelect(inside, number, outside);
+  return bits == 64 ? number : b.CreateTrunc(number, type);
+}
+
+Value* Lanes::cast(DType to, DType from, Value* v, bool fits_i32) {
+  if (to == from) return v;
+  const int lanes = lanes_of(v);
+  llvm::Type* type = register_type(to, lanes);
+  const bool from_float = ir::is_float(from);
+  if (to == DType::kBool) {
+    Value* zero = llvm::Constant::getNullValue(v->getType());
+    return from_float ? b.CreateFCmpUNE(v, zero) : b.CreateICmpNE(v, zero);
+  }
+  if (!ir::is_float(to)) {
+    if (from_float) return float_to_integer(to, v, fits_i32);
+    return ir::is_signed(from) && from != DType::kBool ? b.CreateSExtOrTrunc(v, type) : b.CreateZExtOrTrunc(v, type);
+  }
+  const bool narrow = to == DType::kF16 || to == DType::kBF16;
+  if (!from_float) {
+    const bool is_signed = ir::is_signed(from) && from != DType::kBool;
+    const bool exact = from == DType::kBool || ir::bit_width(from) <= 16;
+    llvm::Type* through = narrow && !exact ? like(b.getDoubleTy(), v) : type;
+    Value* number = is_signed ? b.CreateSIToFP(v, through) : b.CreateUIToFP(v, through);
+    if (!narrow) return number;
+    return round(to, exact ? number : f64_to_f32_round_to_odd(number));
+  }
+  if (to == DType::kF64) return b.CreateFPExt(v, type);
+  if (!narrow) return from == DType::kF64 ? b.CreateFPTrunc(v, type) : v;
+  return round(to, from == DType::kF64 ? f64_to_f32_round_to_odd(v) : v);
+}
+
+// --- the rest of a division -----------------------------------------------------------------------------------------------
+
+// The exact remainder: each step takes off the largest multiple of y whose factor fits a double; what remains is exact, as it is a multiple of
+// the same unit and smaller than what fits 53 bits of it.
+Value* Lanes::fmod_f64(Value* x, Value* y) {
+  llvm::Type* f64 = x->getType();
+  Value* zero = llvm::Constant::getNullValue(f64);
+  Value* infinity = llvm::ConstantFP::getInfinity(f64);
+  Value* divisor = round_function(llvm::Intrinsic::fabs, y);
+  Value* magnitude = round_function(llvm::Intrinsic::fabs, x);
+  Value* valid = b.CreateAnd(b.CreateFCmpOLT(magnitude, infinity), b.CreateFCmpOGT(divisor, zero));
+  // Lanes that are settled divide 0 by 1.
+  Value* active = b.CreateAnd(valid, b.CreateFCmpOLT(divisor, infinity));
+  divisor = b.CreateSelect(active, divisor, real(f64, 1));
+  Value* start = b.CreateSelect(active, magnitude, zero);
+  std::vector<Value*> state = repeat(b, {start}, [&](std::vector<Value*>& s) {
+    // A quotient past the range of double is taken of a multiple of the divisor by a power of two first.
+    Value* scaled = divisor;
+    Value* quotient = b.CreateFDiv(s[0], scaled);
+    for (int step = 0; step < 2; ++step) {
+      Value* overflows = b.CreateFCmpOEQ(quotient, infinity);
+      scaled = b.CreateSelect(overflows, b.CreateFMul(scaled, real(f64, 0x1p540)), scaled);
+      quotient = b.CreateFDiv(s[0], scaled);
+    }
+    // A quotient that was rounded up leaves a negative rest; the one below does not.
+    llvm::Type* i64 = like(b.getInt64Ty(), x);
+    Value* below = b.CreateBitCast(b.CreateSub(b.CreateBitCast(quotient, i64), integer(i64, 1)), f64);
+    quotient = round_function(llvm::Intrinsic::trunc, quotient);
+    below = round_function(llvm::Intrinsic::trunc, below);
+    Value* rest = fused_multiply_add(b.CreateFNeg(quotient), scaled, s[0]);
+    Value* rest_below = fused_multiply_add(b.CreateFNeg(below), scaled, s[0]);
+    s[0] = b.CreateSelect(b.CreateFCmpOLT(rest, zero), rest_below, rest);
+    return any(b.CreateFCmpOGE(s[0], divisor));
+  });
+  Value* rest = b.CreateSelect(active, state[0], magnitude);
+  Value* nan = llvm::ConstantFP::getNaN(f64);
+  Value* invalid = b.CreateOr(b.CreateNot(valid), b.CreateFCmpUNO(y, y));
+  Value* result = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, rest, x);
+  return b.CreateSelect(invalid, nan, result);
+}
+
+Value* Lanes::fmod(Value* x, Value* y) {
+  llvm::Type* type = x->getType();
+  if (type->getScalarType()->isDoubleTy()) return fmod_f64(x, y);
+  llvm::Type* f64 = like(b.getDoubleTy(), x);
+  return b.CreateFPTrunc(fmod_f64(b.CreateFPExt(x, f64), b.CreateFPExt(y, f64)), type);
+}
+
+Value* Lanes::math(ScalarOp op, std::span<Value* const> args) { return MathEmitter(*this).emit(op, args); }
+
+}  // namespace stax::emit

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/MDBuilder.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "emit/llvm_kernel.h"
+#include "support/error.h"
+
+namespace stax::emit {
+
+using ir::ScalarKind;
+using llvm::Value;
+
+namespace {
+
+bool is_costly(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kPow:
+    case ScalarOp::kAtan2:
+    case ScalarOp::kModFloor:
+    case ScalarOp::kModTrunc:
+    case ScalarOp::kExp:
+    case ScalarOp::kLog:
+    case ScalarOp::kLog1p:
+    case ScalarOp::kExpm1:
+    case ScalarOp::kSin:
+    case ScalarOp::kCos:
+    case ScalarOp::kTan:
+    case ScalarOp::kAsin:
+    case ScalarOp::kAcos:
+    case ScalarOp::kAtan:
+    case ScalarOp::kSinh:
+    case ScalarOp::kCosh:
+    case ScalarOp::kTanh:
+    case ScalarOp::kAsinh:
+    case ScalarOp::kAcosh:
+    case ScalarOp::kAtanh:
+    case ScalarOp::kErf:
+    case ScalarOp::kSigmoid:
+    case ScalarOp::kHash:
+    case ScalarOp::kCheckedIndex: return true;
+    case ScalarOp::kAdd:
+    case ScalarOp::kSub:
+    case ScalarOp::kMul:
+    case ScalarOp::kDiv:
+    case ScalarOp::kMin:
+    case ScalarOp::kMax:
+    case ScalarOp::kNeg:
+    case ScalarOp::kAbs:
+    case ScalarOp::kSign:
+    case ScalarOp::kFloor:
+    case ScalarOp::kCeil:
+    case ScalarOp::kTrunc:
+    case ScalarOp::kRoundEven:
+    case ScalarOp::kSqrt:
+    case ScalarOp::kNot:
+    case ScalarOp::kAnd:
+    case ScalarOp::kOr:
+    case ScalarOp::kXor:
+    case ScalarOp::kShiftLeft:
+    case ScalarOp::kShiftRight:
+    case ScalarOp::kEqual:
+    case ScalarOp::kNotEqual:
+    case ScalarOp::kLess:
+    case ScalarOp::kLessEqual:
+    case ScalarOp::kIsNan:
+    case ScalarOp::kIsInf:
+    case ScalarOp::kSelect: return false;
+  }
+  STAX_UNREACHABLE();
+}
+
+struct Bounds {
+  double lo = -std::numeric_limits<double>::infinity();
+  double hi = std::numeric_limits<double>::infinity();
+};
+
+// Of the values that are not NaN.
+Bounds bounds_of(Scalar s) {
+  if (s->kind == ScalarKind::kConstant && ir::is_float(s->dtype)) return {s->as_double(), s->as_double()};
+  if (s->kind == ScalarKind::kCast) {
+    const DType from = s->args[0]->dtype;
+    if (ir::is_float(from)) return bounds_of(s->args[0]);
+    if (from == DType::kBool) return {0, 1};
+    const int bits = ir::bit_width(from);
+    if (ir::is_signed(from)) return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1)};
+    return {0, std::ldexp(1.0, bits)};
+  }
+  if (s->kind != ScalarKind::kOp) return {};
+  switch (s->op) {
+    case ScalarOp::kMin: {
+      Bounds x = bounds_of(s->args[0]), y = bounds_of(s->args[1]);
+      return {std::min(x.lo, y.lo), std::min(x.hi, y.hi)};
+    }
+    case ScalarOp::kMax: {
+      Bounds x = bounds_of(s->args[0]), y = bounds_of(s->args[1]);
+      return {std::max(x.lo, y.lo), std::max(x.hi, y.hi)};
+    }
+    case ScalarOp::kAdd: {
+      Bounds x = bounds_of(s->args[0]), y = bounds_of(s->args[1]);
+      return {x.lo + y.lo, x.hi + y.hi};
+    }
+    case ScalarOp::kSelect: {
+      Bounds x = bounds_of(s->args[1]), y = bounds_of(s->args[2]);
+      return {std::min(x.lo, y.lo), std::max(x.hi, y.hi)};
+    }
+    case ScalarOp::kFloor:
+    case ScalarOp::kCeil:
+    case ScalarOp::kTrunc:
+    case ScalarOp::kRoundEven: {
+      Bounds x = bounds_of(s->args[0]);
+      return {std::floor(x.lo), std::ceil(x.hi)};
+    }
+    default: return {};
+  }
+}
+
+}  // namespace
+
+bool KernelEmitter::fits_i32(Scalar s) const {
+  const Bounds bounds = bounds_of(s);
+  return bounds.lo >= -0x1p31 && bounds.hi < 0x1p31;
+}
+
+Value* KernelEmitter::index_value(Expr e) {
+  e = index_.resolve(e);
+  return vector_ != nullptr ? index_.value(e, vector_->range) : index_.value(e);
+}
+
+// A bool; comparisons of index expressions never become numbers.
+Value* KernelEmitter::truth(Scalar s) {
+  if (s->kind == ScalarKind::kCast && s->args[0]->kind == ScalarKind::kIndex) {
+    Expr e = index_.resolve(s->args[0]->index);
+    return vector_ != nullptr ? index_.condition(e, vector_->range) : index_.condition(e);
+  }
+  return scalar(s);
+}
+
+Value* KernelEmitter::scalar(Scalar s) {
+  for (size_t i = memo_.size(); i-- > 0;) {
+    if (auto known = memo_[i].find(s.node()); known != memo_[i].end()) return known->second;
+  }
+  Value* result = compute(s);
+  memo_.back().emplace(s.node(), result);
+  return result;
+}
+
+Value* KernelEmitter::compute(Scalar s) {
+  switch (s->kind) {
+    case ScalarKind::kConstant: return lanes_.constant(s->dtype, 0, *s.node());
+    case ScalarKind::kIndex: return index_value(s->index);
+    case ScalarKind::kLoad: return load(place_of(s->slot, s->args));
+    case ScalarKind::kAccumulator: internal_error("an accumulator outside of an epilogue");
+    case ScalarKind::kCast:
+      if (s->dtype == DType::kBool && s->args[0]->kind == ScalarKind::kIndex) return truth(s);
+      return lanes_.cast(s->dtype, s->args[0]->dtype, scalar(s->args[0]), ir::is_float(s->args[0]->dtype) && fits_i32(s->args[0]));
+    case ScalarKind::kOp: break;
+  }
+  if (s->op == ScalarOp::kSelect) return select(s);
+  if (s->op == ScalarOp::kCheckedIndex) return checked_index(s);
+  std::vector<Value*> args;
+  int lanes = 0;
+  for (Scalar arg : s->args) {
+    args.push_back(scalar(arg));
+    lanes = std::max(lanes, Lanes::lanes_of(args.back()));
+  }
+  for (Value*& arg : args) arg = lanes_.splat(arg, lanes);
+  return lanes_.op(s->op, s->args[0]->dtype, args);
+}
+
+bool KernelEmitter::is_guarded(Scalar s) {
+  if (auto known = guarded_.find(s.node()); known != guarded_.end()) return known->second;
+  bool guarded = s->kind == ScalarKind::kLoad || (s->kind == ScalarKind::kOp && is_costly(s->op));
+  for (Scalar arg : s->args) guarded = guarded || is_guarded(arg);
+  guarded_.emplace(s.node(), guarded);
+  return guarded;
+}
+
+Value* KernelEmitter::select(Scalar s) {
+  Value* condition = truth(s->args[0]);
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition); known != nullptr && Lanes::lanes_of(condition) == 0) {
+    return scalar(s->args[known->isOne() ? 1 : 2]);
+  }
+  const bool guarded[2] = {is_guarded(s->args[1]), is_guarded(s->args[2])};
+  Value* arms[2] = {};
+  if (Lanes::lanes_of(condition) == 0 && (guarded[0] || guarded[1])) {
+    llvm::BasicBlock* ends[2] = {};
+    llvm::BasicBlock* starts[2] = {block("selected"), block("otherwise")};
+    llvm::BasicBlock* after = block("either");
+    b_.CreateCondBr(condition, starts[0], starts[1]);
+    for (size_t arm : {size_t{0}, size_t{1}}) {
+      b_.SetInsertPoint(starts[arm]);
+      memo_.emplace_back();
+      arms[arm] = scalar(s->args[arm + 1]);
+      memo_.pop_back();
+      ends[arm] = b_.GetInsertBlock();
+    }
+    const int lanes = std::max(Lanes::lanes_of(arms[0]), Lanes::lanes_of(arms[1]));
+    for (size_t arm : {size_t{0}, size_t{1}}) {
+      b_.SetInsertPoint(ends[arm]);
+      arms[arm] = lanes_.splat(arms[arm], lanes);
+      b_.CreateBr(after);
+    }
+    b_.SetInsertPoint(after);
+    llvm::PHINode* result = b_.CreatePHI(arms[0]->getType(), 2);
+    result->addIncoming(arms[0], ends[0]);
+    result->addIncoming(arms[1], ends[1]);
+    return result;
+  }
+  for (size_t arm : {size_t{0}, size_t{1}}) {
+    if (!guarded[arm]) {
+      arms[arm] = scalar(s->args[arm + 1]);
+      continue;
+    }
+    Vector masked = *vector_;
+    masked.mask = lanes_.both(vector_->mask, arm == 0 ? condition : b_.CreateNot(condition));
+    masked.guarded = true;
+    Vector* outer = vector_;
+    vector_ = &masked;
+    memo_.emplace_back();
+    arms[arm] = scalar(s->args[arm + 1]);
+    memo_.pop_back();
+    vector_ = outer;
+  }
+  const int lanes = std::max({Lanes::lanes_of(condition), Lanes::lanes_of(arms[0]), Lanes::lanes_of(arms[1])});
+  for (Value*& arm : arms) arm = lanes_.splat(arm, lanes);
+  return b_.CreateSelect(condition, arms[0], arms[1]);
+}
+
+// --- checked indices ------------------------------------------------------------------------------------------------------
+
+// void (KernelFault* fault, i64 index, i64 extent): the first fault stays.
+llvm::Function* KernelEmitter::fault_function() {
+  static constexpr const char* kName = "stax.fault";
+  if (llvm::Function* known = module_.getFunction(kName)) return known;
+  llvm::Type* i64 = b_.getInt64Ty();
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), i64, i64}, false);
+  auto* f = llvm::Function::Create(type, llvm::Function::PrivateLinkage, kName, module_);
+  f->addFnAttr(llvm::Attribute::NoInline);
+  f->addFnAttr(llvm::Attribute::Cold);
+  f->addFnAttr(llvm::Attribute::NoUnwind);
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(module_.getContext(), "entry", f));
+  auto* first = llvm::BasicBlock::Create(module_.getContext(), "first", f);
+  auto* done = llvm::BasicBlock::Create(module_.getContext(), "done", f);
+  llvm::LoadInst* failed = b.CreateLoad(i64, f->getArg(0));
+  failed->setAtomic(llvm::AtomicOrdering::Monotonic);
+  failed->setAlignment(llvm::Align(8));
+  b.CreateCondBr(b.CreateICmpEQ(failed, b.getInt64(0)), first, done);
+  b.SetInsertPoint(first);
+  b.CreateStore(f->getArg(1), b.CreateConstGEP1_64(i64, f->getArg(0), 1));
+  b.CreateStore(f->getArg(2), b.CreateConstGEP1_64(i64, f->getArg(0), 2));
+  llvm::StoreInst* mark = b.CreateStore(b.getInt64(1), f->getArg(0));
+  mark->setAtomic(llvm::AtomicOrdering::Release);
+  mark->setAlignment(llvm::Align(8));
+  b.CreateBr(done);
+  b.SetInsertPoint(done);
+  b.CreateRetVoid();
+  return f;
+}
+
+// After a fault the kernel returns: what it would go on with may not exist, as where the extent is 0.
+Value* KernelEmitter::checked_index(Scalar s) {
+  Value* given = scalar(s->args[0]);
+  Value* extent = scalar(s->args[1]);
+  const int lanes = std::max(Lanes::lanes_of(given), Lanes::lanes_of(extent));
+  given = lanes_.splat(given, lanes);
+  extent = lanes_.splat(extent, lanes);
+  llvm::Type* type = given->getType();
+  Value* negative = b_.CreateICmpSLT(given, llvm::Constant::getNullValue(type));
+  Value* index = b_.CreateSelect(negative, b_.CreateAdd(given, extent), given);
+  // A negative extent counts as 0: the signed and the unsigned comparison are both needed.
+  Value* inside = b_.CreateAnd(b_.CreateICmpULT(index, extent), b_.CreateICmpSGT(extent, llvm::Constant::getNullValue(type)));
+  Value* outside = b_.CreateNot(inside);
+  Value* faulty = outside;
+  if (vector_ != nullptr && vector_->mask != nullptr) faulty = b_.CreateAnd(lanes_.splat(outside, vector_->range.width), vector_->mask);
+
+  llvm::BasicBlock* cold = block("fault");
+  llvm::BasicBlock* after = block("checked");
+  b_.CreateCondBr(lanes_.any(faulty), cold, after, llvm::MDBuilder(module_.getContext()).createUnlikelyBranchWeights());
+  b_.SetInsertPoint(cold);
+  Value* bad_index = given;
+  Value* bad_extent = extent;
+  if (lanes != 0) {
+    Value* bits = lanes_.mask_bits(faulty);
+    Value* lane = b_.CreateIntrinsic(llvm::Intrinsic::cttz, {bits->getType()}, {bits, b_.getTrue()});
+    lane = b_.CreateZExtOrTrunc(lane, b_.getInt64Ty());
+    bad_index = b_.CreateExtractElement(given, lane);
+    bad_extent = b_.CreateExtractElement(extent, lane);
+  }
+  b_.CreateCall(fault_function(), {fault_, bad_index, bad_extent});
+  b_.CreateRetVoid();
+  b_.SetInsertPoint(after);
+  return index;
+}
+
+// --- shapes of expressions ------------------------------------------------------------------------------------------------
+
+bool KernelEmitter::product_of(Scalar s, DType t, Scalar& x, Scalar& y) const {
+  if (!ir::is_float(t) || s->kind != ScalarKind::kOp || s->op != ScalarOp::kMul) return false;
+  x = s->args[0];
+  y = s->args[1];
+  return true;
+}
+
+}  // namespace stax::emit

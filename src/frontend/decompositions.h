@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Computations that operators of more than one file consist of.
+#include <functional>
+#include <vector>
+
+#include "frontend/spelling.h"
+
+namespace stax::frontend {
+
+// ---- softmax and norms (ops_softmax.cpp, ops_norm.cpp)
+
+Value* log_softmax(Builder& b, Value* x, int axis);
+
+/// Mean and a function of the variance over `axes`, with extent 1 there. The mean has the type in which sums of x are formed;
+/// `finish` maps the variance (of that type) to an element of type `result`. Two passes: sum (x - mean)^2 never cancels.
+struct Moments {
+  Value* mean;
+  Value* deviation;
+};
+using VarianceFn = std::function<Scalar(Body&, Scalar variance)>;
+Moments moments(Builder& b, Value* x, const std::vector<int>& axes, DType result, const VarianceFn& finish);
+/// x - mean in x's compute type, with the digits that the mean has beyond that type.
+Scalar centered(Scalar x, Scalar mean);
+/// 1 / sqrt(variance + epsilon) as `result`.
+VarianceFn inverse_deviation(DType result, double epsilon);
+
+struct Normalized {
+  Value* y;
+  Value* mean;
+  Value* inverse;
+};
+/// Over the axes from `first_axis` on; scale and bias (may be null) broadcast to x.
+Normalized layer_norm(Builder& b, Value* x, int first_axis, double epsilon, Value* scale, Value* bias);
+/// x / sqrt(mean(x^2) + epsilon) * scale; y has scale's type, `mean` is null.
+Normalized rms_norm(Builder& b, Value* x, int first_axis, double epsilon, Value* scale);
+
+// ---- products (ops_linear.cpp)
+
+/// a [batch.., m, k] times b [batch.., k, n], numpy's rules for vectors and batches. What is multiplied and what becomes of the
+/// sum may be said; `row`, `column` and `batch` are the point's indices in the result (before vectors lose their axis).
+struct Product {
+  Value* a = nullptr;
+  Value* b = nullptr;
+  bool transpose_a = false, transpose_b = false;
+  DType accumulate = DType::kF32;
+  struct Point {
+    std::vector<Expr> batch;
+    std::vector<Expr> batch_extents;
+    Expr row, column;
+    std::vector<Expr> all() const;
+  };
+  std::function<Scalar(Body&, Scalar element, const Point&)> element_a = {}, element_b = {};  // to `accumulate`; empty: a cast
+  std::function<Scalar(Body&, Scalar accumulator, const Point&)> finish = {};  // empty: as accumulated
+};
+Value* product(Builder& b, const Product& p);
+
+// ---- quantization (ops_quantized.cpp)
+
+/// A scale or zero point: one number, or one for each index of an axis.
+struct Parameter {
+  Value* value = nullptr;  // null: `fallback`
+  double fallback = 0;
+};
+/// Its element for the index `i` of an axis of extent n (null: it has to be one number). Constants of one number are folded.
+Scalar parameter_at(Body& body, const Parameter& p, DType t, Expr i, Expr n);
+/// round(x / scale) + zero, saturated to t. x and scale are floats of one type.
+Scalar quantized(Body& body, DType t, Scalar x, Scalar scale, Scalar zero);
+/// As one tensor of a range that includes 0, to u8: the steps of DynamicQuantizeLinear.
+struct DynamicRange {
+  Value* y;
+  Value* scale;
+  Value* zero;
+};
+DynamicRange quantize_dynamically(Builder& b, Value* x);
+
+}  // namespace stax::frontend

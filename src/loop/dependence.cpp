@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/dependence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "support/error.h"
+
+namespace stax::loop {
+
+using symbolic::ExprKind;
+
+namespace {
+
+// That two index vectors are equal, each under its own values of the loops' variables, and what follows.
+class Equations {
+ public:
+  Equations(Expr var, const std::vector<LoopRange>& left, const std::vector<LoopRange>& right)
+      : var_(var), left_(left), right_(right) {}
+
+  /// Adds left = right; `settled` afterwards if the variable is the same on both sides, or nothing can be equal.
+  void add(Expr left, Expr right) {
+    pending_.emplace_back(left, right);
+    while (!pending_.empty() && !settled_) {
+      const auto [l, r] = pending_.back();
+      pending_.pop_back();
+      if (std::find(seen_.begin(), seen_.end(), std::pair(l, r)) != seen_.end()) continue;
+      seen_.emplace_back(l, r);
+      take_apart(l, r);
+      recombine();
+    }
+  }
+  bool settled() const { return settled_; }
+
+ private:
+  void take_apart(Expr left, Expr right) {
+    Terms a = terms_of(left, left_), b = terms_of(right, right_);
+    if (is_contradiction(a, b)) {
+      settled_ = true;
+      return;
+    }
+    if (a.rest != b.rest) return;
+    while (!a.varying.empty() && take_digit(a, b)) {
+    }
+  }
+
+  // Finds the term whose coefficient is beyond all that the others can add up to.
+  bool take_digit(Terms& a, Terms& b) {
+    for (size_t i = 0; i < a.varying.size(); ++i) {
+      const Expr c = a.varying[i].coefficient;
+      for (size_t k = 0; k < b.varying.size(); ++k) {
+        if (b.varying[k].coefficient != c) continue;
+        Terms rest_a = a, rest_b = b;
+        rest_a.varying.erase(rest_a.varying.begin() + static_cast<std::ptrdiff_t>(i));
+        rest_b.varying.erase(rest_b.varying.begin() + static_cast<std::ptrdiff_t>(k));
+        if (!is_below(c, rest_a, rest_b)) continue;
+        learn(a.varying[i].atom, b.varying[k].atom);
+        a = std::move(rest_a);
+        b = std::move(rest_b);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  static Expr sum_of(const Terms& terms) {
+    Expr sum = terms.rest;
+    for (const Term& t : terms.varying) sum = sum + t.coefficient * t.atom;
+    return sum;
+  }
+
+  // |rest_a - rest_b| < |c|, as both lie within one interval shorter than |c|.
+  bool is_below(Expr c, const Terms& rest_a, const Terms& rest_b) const {
+    const symbolic::Interval sign = c.range();
+    if (sign.lo < 0 && sign.hi > 0) return false;
+    const Expr size = sign.lo >= 0 ? c : -c;
+    const LoopScope left(left_), right(right_);
+    const Expr a = sum_of(rest_a), b = sum_of(rest_b);
+    const Expr up_a = left.upper(a), low_a = left.lower(a), up_b = right.upper(b), low_b = right.lower(b);
+    if (!up_a || !low_a || !up_b || !low_b) return false;
+    const LoopScope none;
+    return none.is_nonnegative(size - 1 - (up_a - low_b)) && none.is_nonnegative(size - 1 - (up_b - low_a));
+  }
+
+  bool is_contradiction(const Terms& a, const Terms& b) const {
+    const LoopScope left(left_), right(right_), none;
+    const Expr sum_a = sum_of(a), sum_b = sum_of(b);
+    const Expr up_a = left.upper(sum_a), low_b = right.lower(sum_b);
+    if (up_a && low_b && none.is_nonnegative(low_b - up_a - 1)) return true;
+    const Expr up_b = right.upper(sum_b), low_a = left.lower(sum_a);
+    if (up_b && low_a && none.is_nonnegative(low_a - up_b - 1)) return true;
+    // All terms divisible by g, and the constants apart by what is not.
+    int64_t g = 0;
+    for (const Terms* side : {&a, &b}) {
+      for (const Term& t : side->varying) g = std::gcd(g, (t.coefficient * t.atom).multiple());
+    }
+    const Expr apart = a.rest - b.rest;
+    return g > 1 && apart.is_constant() && apart.constant() % g != 0;
+  }
+
+  void learn(Expr left, Expr right) {
+    if (left == var_ && right == var_) settled_ = true;
+    equal_.emplace_back(left, right);
+    // A product, or a sum inside another function, is not taken apart further.
+  }
+
+  // x / m and x % m are known to be equal on both sides -> x is.
+  void recombine() {
+    for (size_t i = 0; i < equal_.size(); ++i) {
+      const auto [left, right] = equal_[i];
+      if (left.kind() != ExprKind::kMod || right.kind() != ExprKind::kMod) continue;
+      const Expr m = left.args()[1];
+      if (right.args()[1] != m || is_varying(m) || !is_nonzero(m, left, right)) continue;
+      const Expr x = left.args()[0], y = right.args()[0];
+      for (const auto& [quotient_left, quotient_right] : equal_) {
+        if (quotient_left == symbolic::floordiv(x, m) && quotient_right == symbolic::floordiv(y, m)) {
+          pending_.emplace_back(x, y);
+          // x itself may be a quotient that the next remainder needs.
+          if (std::find(equal_.begin(), equal_.end(), std::pair(x, y)) == equal_.end()) learn(x, y);
+          break;
+        }
+      }
+    }
+  }
+
+  bool is_varying(Expr e) const {
+    const auto in = [&](const std::vector<LoopRange>& loops) {
+      return std::any_of(loops.begin(), loops.end(),
+                         [&](const LoopRange& l) { return symbolic::depends_on(e, l.var); });
+    };
+    return in(left_) || in(right_);
+  }
+
+  // Either by its range, or because a loop with such a factor in its extent would not run.
+  bool is_nonzero(Expr m, Expr left, Expr right) const {
+    const symbolic::Interval r = m.range();
+    if (r.lo > 0 || r.hi < 0) return true;
+    const auto runs_only_if_nonzero = [&](const std::vector<LoopRange>& loops, Expr e) {
+      return std::any_of(loops.begin(), loops.end(), [&](const LoopRange& l) {
+        return symbolic::depends_on(e, l.var) && is_empty_without(l.extent, m);
+      });
+    };
+    return runs_only_if_nonzero(left_, left) && runs_only_if_nonzero(right_, right);
+  }
+
+  Expr var_;
+  const std::vector<LoopRange>& left_;
+  const std::vector<LoopRange>& right_;
+  std::vector<std::pair<Expr, Expr>> pending_, seen_, equal_;
+  bool settled_ = false;
+};
+
+bool may_meet(Expr var, const Access& a, const Access& b) {
+  Equations equations(var, a.loops, b.loops);
+  const size_t rank = std::min(a.index.size(), b.index.size());
+  for (size_t d = 0; d < rank; ++d) {
+    const Expr left = ir::as_expr(a.index[d]), right = ir::as_expr(b.index[d]);
+    if (left && right) equations.add(left, right);
+    if (equations.settled()) return false;
+  }
+  return true;
+}
+
+bool is_invariant(const Access& a, Expr var) {
+  return std::none_of(a.index.begin(), a.index.end(), [&](Scalar i) { return depends_on(i, var) || ir::has_load(i); });
+}
+
+std::string describe(const Access& a) {
+  std::string text = a.kind == AccessKind::kLoad    ? "loaded at ["
+                     : a.kind == AccessKind::kStore ? "stored at ["
+                                                    : fmt::format("updated ({}) at [", name_of(a.combiner));
+  for (size_t i = 0; i < a.index.size(); ++i) text += (i > 0 ? ", " : "") + a.index[i].str();
+  return text + "]";
+}
+
+}  // namespace
+
+std::string find_dependence(const Kernel& kernel, const For& loop, Reduction reduction) {
+  const Stmt root = make(loop);
+  std::vector<Access> accesses = accesses_in(root);
+  const std::vector<int> priv = slots_allocated_in(loop.body), written = slots_written_in(loop.body);
+  const auto has = [](const std::vector<int>& slots, int slot) {
+    return std::find(slots.begin(), slots.end(), slot) != slots.end();
+  };
+  std::erase_if(accesses, [&](const Access& a) { return has(priv, a.slot) || !has(written, a.slot); });
+
+  const auto is_allowed = [&](const Access& a, const Access& b) {
+    if (a.kind != AccessKind::kUpdate || b.kind != AccessKind::kUpdate || a.combiner != b.combiner) return false;
+    switch (reduction) {
+      case Reduction::kForbidden: return false;
+      case Reduction::kInvariant: return is_invariant(a, loop.var) && is_invariant(b, loop.var);
+      case Reduction::kAny: return true;
+    }
+    STAX_UNREACHABLE();
+  };
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    for (size_t k = i; k < accesses.size(); ++k) {
+      const Access &a = accesses[i], &b = accesses[k];
+      if (a.slot != b.slot || (a.kind == AccessKind::kLoad && b.kind == AccessKind::kLoad)) continue;
+      if (is_allowed(a, b) || !may_meet(loop.var, a, b)) continue;
+      if (i == k) return fmt::format("iterations may meet in buffer {}, {}", kernel.buffers[a.slot].name, describe(a));
+      return fmt::format("buffer {} is {} and {}", kernel.buffers[a.slot].name, describe(a), describe(b));
+    }
+  }
+  return {};
+}
+
+}  // namespace stax::loop

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Schedules: replayable text made of checked transformations of a kernel.
+//
+// A loop is named by its variable, without the number (".2") that keeps equal names of one symbol table apart. Distributing a
+// loop (sink) makes several loops of one variable; a step that names it applies to all of them. Each transformation checks that it
+// keeps the kernel's meaning and throws IllegalTransform (a UserError: which step, which loop, which rule) otherwise. New names must
+// be new. Where a step duplicates a nest (split ... separate, cases), the loops inside the copy that is the tail get the suffix "_t", as
+// often as it takes to make the name new: r becomes r_t, and copied again r_t_t; local buffers allocated in it get slots of their
+// own, at the end of the list. Grammar, one step a line (or separated by ';', '#' begins a comment):
+//
+//   split i 16 -> io ii [exact|guard|separate it|cases it]   only serial loops. exact: 16 must provably divide the extent. guard (the default): io
+//                                   runs to ceil(n/16) and the body is guarded, unless 16 divides n. separate: steady nest io, ii over whole
+//                                   tiles, then a tail loop `it` over what is left, as separate nests. cases: one loop io to ceil(n/16), in it
+//                                   `if io < n/16` with ii over a whole tile, else `it` over what is left: the outer loop stays single (it
+//                                   can be fused and made parallel), and neither nest has a guard.
+//   interchange i j                 two perfectly nested loops change places; the iterations of one of them are independent
+//   fuse i j -> f                   two perfectly nested loops become one; i = f / extent(j), j = f mod extent(j)
+//   tile i j 4 8 -> io jo ii ji [exact|guard]   of two perfectly nested loops: split, split, interchange
+//   sink i                          moves loop i inward past everything between it and the statements it encloses: over a sequence it is
+//                                   distributed, into serial and unrolled loops it is interchanged, and local buffers allocated inside it get a
+//                                   new innermost axis for it. A condition that depends on i goes along to each statement, others stay outside.
+//                                   i's iterations must be independent. (This is how a register tile is made: split, then sink.) The
+//                                   axis is the extent's upper bound where that is a constant up to 256, else the extent.
+//   unroll i                        constant extent up to 1024
+//   vectorize i 16                  marks i vector with 16 lanes; only innermost loops (or loops that enclose unrolled ones only), without local
+//                                   buffers inside; iterations are independent or update locations that do not depend on i
+//   parallelize i                   i becomes the outermost parallel loop: of the nest that is the whole kernel, i moves outward and is marked
+//   stage 2 at i -> name            copies the footprint of global buffer slot 2 needed by one iteration of i into a local buffer in front of its body
+//   compute_at 5 i                  moves the nest that produces local buffer slot 5 into loop i, for the part that an iteration needs
+//   double_buffer 5 i               local buffer slot 5, filled in each iteration of i, gets two halves, the next filled one iteration ahead
+//   split_reduction r 4 -> ro ri    r's updates go to 4 partial accumulators combined after the loop, in a fixed order
+#include <string>
+#include <vector>
+
+#include "loop/loop_ir.h"
+#include "support/error.h"
+
+namespace stax::loop {
+
+class IllegalTransform : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+struct Step {
+  std::string verb;                      // "split", ...
+  std::vector<std::string> words;        // as written, without the arrow
+  std::string str() const;
+};
+
+std::vector<Step> parse_schedule(const std::string& text);
+Kernel apply(Kernel kernel, const Step& step);
+/// Applies all steps and records the text in the result's `schedule`.
+Kernel apply_schedule(const Kernel& kernel, const std::string& schedule);
+
+}  // namespace stax::loop

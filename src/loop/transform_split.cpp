@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// split i f -> io ii [exact | guard | separate it | cases it]
+//
+// With q = n div f whole tiles and n mod f iterations left:
+//   exact      for io in n/f  { for ii in f  body(io*f + ii) }
+//   guard      for io in ceil(n/f) { for ii in f  if io*f + ii < n  body(io*f + ii) }
+//   separate   for io in q { for ii in f  body(io*f + ii) };  for it in n mod f  body(q*f + it)
+//   cases      for io in ceil(n/f) { if io < q { for ii in f  body(io*f + ii) } else { for it in n mod f  body(io*f + it) } }
+// The order of iterations stays, so all are legal; only `exact` has something to prove. `cases` keeps one outer loop, which can
+// still be interchanged, fused and made parallel, and has no guard where the time is spent.
+#include <fmt/format.h>
+
+#include "loop/transform_step.h"
+
+namespace stax::loop {
+
+namespace {
+
+enum class Mode : uint8_t { kExact, kGuard, kSeparate, kCases };
+
+Mode parse_mode(const Edit& edit) {
+  if (edit.step.words.size() == 4) return Mode::kGuard;
+  const std::string& word = edit.word(4);
+  const bool has_tail = edit.step.words.size() == 6;
+  if (word == "exact" && !has_tail) return Mode::kExact;
+  if (word == "guard" && !has_tail) return Mode::kGuard;
+  if (word == "separate" && has_tail) return Mode::kSeparate;
+  if (word == "cases" && has_tail) return Mode::kCases;
+  edit.fail(word, "expected exact, guard, separate and a loop, or cases and a loop");
+}
+
+}  // namespace
+
+Kernel split(Edit edit) {
+  const Expr i = edit.loop(edit.word(0));
+  const int64_t factor = edit.number(1, 1, int64_t{1} << 20);
+  const std::string &outer_name = edit.word(2), &inner_name = edit.word(3);
+  const Mode mode = parse_mode(edit);
+  const bool has_tail = mode == Mode::kSeparate || mode == Mode::kCases;
+  ir::Context& context = edit.context();
+
+  const Expr extent = edit.common_extent(i), count = trip_count(extent);
+  const Expr whole = symbolic::floordiv(count, factor), left = symbolic::mod(count, factor);
+  if (mode == Mode::kExact && !left.is_constant(0)) {
+    edit.fail("loop " + loop_name(i), fmt::format("{} does not provably divide its extent {}", factor, extent.str()));
+  }
+  const bool up = mode == Mode::kGuard || mode == Mode::kCases;
+  const Expr outer_extent = up ? symbolic::ceildiv(count, factor) : whole;
+  const Expr inner_extent = context.exprs.constant(factor);
+  if (outer_name == inner_name) edit.fail("loop " + outer_name, "both loops are called so");
+  const Expr io = edit.new_loop(outer_name, outer_extent), ii = edit.new_loop(inner_name, inner_extent);
+  const Expr it = has_tail ? edit.new_loop(edit.word(5), left) : Expr();
+  if (has_tail && (edit.word(5) == outer_name || edit.word(5) == inner_name)) {
+    edit.fail("loop " + edit.word(5), "the tail needs a name of its own");
+  }
+
+  NestCopier copier(edit.kernel);
+  for (size_t w : {2, 3, 5}) {
+    if (w < edit.step.words.size()) copier.reserve(edit.word(w));
+  }
+  edit.replace_loops(i, [&](const For& loop, const LoopScope&) -> Stmt {
+    edit.require_kind(loop, LoopKind::kSerial);
+    const Expr steady = io * factor + ii;
+    Stmt body = substitute(loop.body, {{i.node(), steady}});
+    if (mode == Mode::kGuard) {
+      const Expr inside = symbolic::less(steady, count);
+      if (!inside.is_constant(1)) body = make(If{condition_of(context, inside), std::move(body), {}});
+    }
+    Stmt nest = make(For{ii, inner_extent, LoopKind::kSerial, 0, std::move(body)});
+    if (!has_tail) return make(For{io, outer_extent, LoopKind::kSerial, 0, std::move(nest)});
+    const Expr last = (mode == Mode::kSeparate ? whole : io) * factor + it;
+    Stmt tail_body = substitute(copier.copy(loop.body), {{i.node(), last}});
+    Stmt tail = make(For{it, left, LoopKind::kSerial, 0, std::move(tail_body)});
+    if (mode == Mode::kSeparate) {
+      nest = make(For{io, outer_extent, LoopKind::kSerial, 0, std::move(nest)});
+      return make(Block{{std::move(nest), std::move(tail)}});
+    }
+    Stmt cases = make(If{condition_of(context, symbolic::less(io, whole)), std::move(nest), std::move(tail)});
+    return make(For{io, outer_extent, LoopKind::kSerial, 0, std::move(cases)});
+  });
+  return std::move(edit.kernel);
+}
+
+}  // namespace stax::loop

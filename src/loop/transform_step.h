@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the implementations of the schedule steps share. Each step is one function from Edit to Kernel in transform_<verb>.cpp; those
+// of a few lines are in transform.cpp.
+#include <functional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "loop/access.h"
+#include "loop/transform.h"
+
+namespace stax::loop {
+
+/// A step on its way: the kernel as far as it is changed.
+struct Edit {
+  Kernel kernel;
+  const Step& step;
+
+  /// Throws IllegalTransform with the step, the loop or buffer, and the rule.
+  [[noreturn]] void fail(const std::string& subject, const std::string& reason) const;
+
+  ir::Context& context() const { return *kernel.context; }
+  const std::string& word(size_t i) const { return step.words[i]; }
+  int64_t number(size_t i, int64_t least, int64_t most) const;
+  int slot(size_t i) const;
+
+  /// The variable of the loops that are called so: by the variable's full name, or by the name without the number that keeps
+  /// symbols of one table apart. One variable may belong to several loops, one after the other.
+  Expr loop(const std::string& name) const;
+  /// Makes a loop variable; the name must be new in the kernel.
+  Expr new_loop(const std::string& name, Expr extent) const;
+  void require_new_name(const std::string& name) const;
+
+  /// Replaces each loop of `var` by f of it and of the loops around it.
+  void replace_loops(Expr var, const std::function<Stmt(const For&, const LoopScope&)>& f);
+  /// The extent of the loops of `var`; it must be one.
+  Expr common_extent(Expr var) const;
+  void require_kind(const For& loop, LoopKind kind) const;
+};
+
+/// The name by which a schedule calls the variable: without ".2", ".3", ...
+std::string loop_name(Expr var);
+/// All names of loops in the kernel, as schedules call them.
+std::set<std::string> loop_names(const Stmt& root);
+
+/// Copies nests within one step: variables of loops inside get the suffix "_t" (as often as it takes to be new), local buffers
+/// that are allocated inside get slots of their own.
+class NestCopier {
+ public:
+  explicit NestCopier(Kernel& kernel) : kernel_(kernel), taken_(loop_names(kernel.body)) {}
+  Stmt copy(const Stmt& nest);
+  void reserve(const std::string& name) { taken_.insert(name); }
+
+ private:
+  Kernel& kernel_;
+  std::set<std::string> taken_;
+  std::unordered_map<const symbolic::ExprNode*, Expr> variables_;
+  std::unordered_map<int, int> slots_;
+};
+
+/// The tree with each access of slot `from` put through f.
+Stmt map_accesses(const Stmt& root, int slot, int new_slot,
+                  const std::function<std::vector<Scalar>(const std::vector<Scalar>&)>& index);
+
+/// max(extent, 0), where it may be negative.
+Expr trip_count(Expr extent);
+/// A bound of `extent` that depends on parameters only, for the axis of a local buffer: the upper bound where it is a small
+/// constant, else the extent, or its upper bound over the loops. Null where there is none.
+Expr local_extent(Expr extent, const LoopScope& outer);
+
+Kernel split(Edit edit);
+Kernel interchange(Edit edit);
+Kernel fuse(Edit edit);
+Kernel tile(Edit edit);
+Kernel sink(Edit edit);
+Kernel unroll(Edit edit);
+Kernel vectorize(Edit edit);
+Kernel parallelize(Edit edit);
+Kernel stage(Edit edit);
+Kernel compute_at(Edit edit);
+Kernel double_buffer(Edit edit);
+Kernel split_reduction(Edit edit);
+
+}  // namespace stax::loop

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "program/steps.h"
+
+namespace stax::program {
+namespace {
+
+class Printer {
+ public:
+  explicit Printer(const Program& p) : p_(p) {}
+
+  std::string run() {
+    line("program // {} kernels, {} blocks, {} values", p_.kernels.size(), p_.blocks.size(), p_.values.size());
+    for (size_t s = 0; s < p_.symbols.size(); ++s) line("symbol {} = '{}' in {}..{}", s, p_.symbols[s].name, p_.symbols[s].lo, p_.symbols[s].hi);
+    for (const InputSpec& i : p_.inputs) line("input '{}' = %{}", i.name, i.value);
+    for (const OutputSpec& o : p_.outputs) line("output '{}' = %{}", o.name, o.value);
+    block(0);
+    return out_;
+  }
+
+ private:
+  template <class... A>
+  void line(fmt::format_string<A...> format, A&&... args) {
+    out_.append(static_cast<size_t>(indent_) * 2, ' ');
+    out_ += fmt::format(format, std::forward<A>(args)...);
+    out_ += '\n';
+  }
+
+  std::string expr(ExprRef r) const {
+    if (r == kNone) return "-";
+    const auto& n = p_.exprs.nodes()[r];
+    auto join = [&](const char* sep) {
+      std::string s = "(";
+      for (size_t k = 0; k < n.args.size(); ++k) s += (k ? sep : "") + expr(n.args[k]);
+      return s + ")";
+    };
+    switch (n.kind) {
+      case symbolic::ExprKind::kConstant: return std::to_string(n.value);
+      case symbolic::ExprKind::kSymbol: return p_.symbols[static_cast<size_t>(n.value)].name;
+      case symbolic::ExprKind::kAdd: return join(" + ");
+      case symbolic::ExprKind::kMul: return join("*");
+      case symbolic::ExprKind::kFloorDiv: return "floordiv" + join(", ");
+      case symbolic::ExprKind::kMod: return "mod" + join(", ");
+      case symbolic::ExprKind::kMin: return "min" + join(", ");
+      case symbolic::ExprKind::kMax: return "max" + join(", ");
+      case symbolic::ExprKind::kLess: return join(" < ");
+      case symbolic::ExprKind::kEqual: return join(" == ");
+      case symbolic::ExprKind::kSelect: return "select" + join(", ");
+    }
+    return "?";
+  }
+
+  std::string value(ValueRef v) const {
+    const ValueSpec& s = p_.values[v];
+    std::string t = fmt::format("%{}: {}[", v, ir::name_of(s.dtype));
+    for (size_t k = 0; k < s.extents.size(); ++k) t += (k ? ", " : "") + expr(s.extents[k]);
+    t += "]";
+    if (s.is_sequence) t = fmt::format("%{}: sequence<{}>", v, ir::name_of(s.dtype));
+    switch (s.storage) {
+      case Storage::kConstant: t += fmt::format(" constant {}", s.index); break;
+      case Storage::kInput: t += " input"; break;
+      case Storage::kAlias: t += fmt::format(" = %{}", s.index); break;
+      case Storage::kArena: t += fmt::format(" arena {}", s.arena_segment); break;
+      case Storage::kOwned: t += " owned"; break;
+    }
+    return t;
+  }
+
+  void block(uint32_t number) {
+    const BlockSpec& b = p_.blocks[number];
+    line("block {} {{", number);
+    ++indent_;
+    for (ValueRef v : b.inputs) line("takes {}", value(v));
+    uint32_t segment = 0;
+    for (uint32_t s = 0; s < b.steps.size(); ++s) {
+      while (segment < b.segments.size() && b.segments[segment].first_step == s) {
+        line("// segment {}: {} expressions", segment, b.segments[segment].nodes.size());
+        ++segment;
+      }
+      step(b.steps[s]);
+    }
+    for (ValueRef v : b.outputs) line("gives %{}", v);
+    --indent_;
+    line("}}");
+  }
+
+  void step(const Step& s) {
+    std::string text(name_of(s));
+    if (const auto* l = std::get_if<LaunchStep>(&s)) {
+      text += " " + p_.kernels[l->kernel].name + "(";
+      for (size_t k = 0; k < l->arguments.size(); ++k) text += fmt::format("{}%{}", k ? ", " : "", l->arguments[k]);
+      text += ") params(";
+      for (size_t k = 0; k < l->params.size(); ++k) text += (k ? ", " : "") + expr(l->params[k]);
+      text += ") x " + expr(l->iterations);
+      if (!l->arguments.empty()) text += " -> " + value(l->arguments.back());
+    } else if (const auto* c = std::get_if<CheckStep>(&s)) {
+      text += " " + expr(c->condition) + " else \"" + c->message + "\"";
+    } else {
+      for_each_operand(s, [&](ValueRef v) { text += fmt::format(" %{}", v); });
+      for_each_result(s, [&](ValueRef v) { text += " -> " + value(v); });
+    }
+    if (!source_of(s).empty()) text += fmt::format("   // {}", source_of(s));
+    line("{}", text);
+    ++indent_;
+    for_each_block(s, [&](uint32_t b) { block(b); });
+    --indent_;
+  }
+
+  const Program& p_;
+  std::string out_;
+  int indent_ = 0;
+};
+
+}  // namespace
+
+std::string print(const Program& program) { return Printer(program).run(); }
+
+}  // namespace stax::program

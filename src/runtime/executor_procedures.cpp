@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps that call procedures: what data decides the size or the order of.
+#include <cstring>
+
+#include "runtime/executor.h"
+#include "support/error.h"
+
+namespace stax::runtime {
+
+using namespace program;
+
+namespace {
+constexpr int64_t kWorkPerThread = 40'000;
+}
+
+void* Context::allocate_owned(ValueRef v, int64_t bytes, std::string_view source) {
+  owners_[v] = shared_.memory->allocate(bytes, std::string(source));
+  return data_[v] = owners_[v].get();
+}
+
+template <class F>
+void Context::parallel(int64_t iterations, int64_t work, const F& f) {
+  int wanted = static_cast<int>(std::min<int64_t>(shared_.pool.threads(), work / kWorkPerThread + 1));
+  if (wanted <= 1 || iterations <= 1) return f(int64_t{0}, iterations, 0);
+  struct Job { const F* f; std::exception_ptr error; } job{&f, {}};
+  auto function = [](void* self, int64_t begin, int64_t end, int worker) {
+    auto& j = *static_cast<Job*>(self);
+    try {
+      (*j.f)(begin, end, worker);
+    } catch (...) {
+      j.error = std::current_exception();
+    }
+  };
+  shared_.pool.run({function, &job}, iterations, wanted);
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+void Context::run_step(const ProcedureStep& s) {
+  switch (s.procedure) {
+    case Procedure::kTopK: return run_top_k(s);
+    case Procedure::kNonZero: return run_nonzero(s);
+    case Procedure::kUnique: return run_unique(s);
+    case Procedure::kNonMaxSuppression: return run_suppression(s);
+    case Procedure::kDeterminant: return run_determinant(s);
+  }
+}
+
+void Context::run_top_k(const ProcedureStep& s) {
+  ValueRef in = s.operands[0];
+  std::vector<int64_t> extents = padded_extents_of(in);
+  procedures::AxisView view = procedures::view_along(extents, static_cast<int>(s.axis));
+  int64_t k = padded_extents_of(s.results[0])[static_cast<size_t>(s.axis)];
+  DType t = program_.values[in].dtype;
+  auto* indices = s.results.size() > 1 ? static_cast<int64_t*>(data_[s.results[1]]) : nullptr;
+  parallel(view.rows(), view.rows() * view.count * 16, [&](int64_t begin, int64_t end, int worker) {
+    procedures::top_k(t, data_[in], view, k, s.flag, data_[s.results[0]], indices, begin, end, procedure_scratch_[worker]);
+  });
+}
+
+void Context::run_nonzero(const ProcedureStep& s) {
+  ValueRef in = s.operands[0];
+  DType t = program_.values[in].dtype;
+  std::vector<int64_t> extents = extents_of(in);
+  int64_t n = count_of(in), found = procedures::count_nonzero(t, data_[in], 0, n);
+  define(s.defines, found, s.source);
+  auto* out = static_cast<int64_t*>(allocate_owned(s.results[0], found * static_cast<int64_t>(extents.size()) * 8, s.source));
+  procedures::write_nonzero(t, data_[in], extents, 0, n, out, found, 0);
+}
+
+void Context::run_unique(const ProcedureStep& s) {
+  ValueRef in = s.operands[0];
+  DType t = program_.values[in].dtype;
+  std::vector<int64_t> extents = extents_of(in);
+  procedures::AxisView view;
+  if (s.axis >= 0) view = procedures::view_along(extents, static_cast<int>(s.axis));
+  else view.count = count_of(in);
+  int64_t n = view.count;
+  procedures::UniqueOutputs out;
+  out.items = allocate_owned(s.results[0], count_of(in) * static_cast<int64_t>(ir::byte_size(t)), s.source);
+  if (s.results.size() > 1) out.first_indices = static_cast<int64_t*>(allocate_owned(s.results[1], n * 8, s.source));
+  if (s.results.size() > 2) out.inverse = static_cast<int64_t*>(allocate_owned(s.results[2], n * 8, s.source));
+  if (s.results.size() > 3) out.counts = static_cast<int64_t*>(allocate_owned(s.results[3], n * 8, s.source));
+  define(s.defines, procedures::unique(t, data_[in], view, s.flag, out, procedure_scratch_[0]), s.source);
+}
+
+void Context::run_suppression(const ProcedureStep& s) {
+  std::vector<int64_t> boxes = extents_of(s.operands[0]), scores = extents_of(s.operands[1]);
+  if (boxes.size() != 3 || scores.size() != 3 || boxes[2] != 4 || boxes[0] != scores[0] || boxes[1] != scores[2])
+    user_error("{}: boxes [{}] must be [batches, boxes, 4] and scores [{}] must be [batches, classes, boxes]", s.source, fmt::join(boxes, ", "), fmt::join(scores, ", "));
+  procedures::SuppressionOptions options;
+  options.batches = scores[0];
+  options.classes = scores[1];
+  options.boxes = scores[2];
+  options.most_per_class = read_int(s.operands[2]);
+  auto real = [&](ValueRef v) { return ir::load_element(program_.values[v].dtype, data_[v], 0).f; };
+  options.iou_threshold = real(s.operands[3]);
+  options.score_threshold = real(s.operands[4]);
+  options.center_point_box = s.flag;
+  int64_t pairs = options.batches * options.classes, capacity = procedures::suppression_capacity(options);
+  std::shared_ptr<void> rows = shared_.memory->allocate(symbolic::saturating_mul(pairs, capacity * 24), s.source);
+  int64_t found = procedures::non_max_suppression(program_.values[s.operands[0]].dtype, data_[s.operands[0]], data_[s.operands[1]], options, 0, pairs,
+                                                  static_cast<int64_t*>(rows.get()), procedure_scratch_[0]);
+  define(s.defines, found, s.source);
+  void* out = allocate_owned(s.results[0], found * 24, s.source);
+  if (found > 0) std::memcpy(out, rows.get(), static_cast<size_t>(found) * 24);
+}
+
+void Context::run_determinant(const ProcedureStep& s) {
+  std::vector<int64_t> extents = padded_extents_of(s.operands[0]);
+  int64_t n = extents.back(), batch = 1;
+  for (size_t k = 0; k + 2 < extents.size(); ++k) batch *= extents[k];
+  DType t = program_.values[s.operands[0]].dtype;
+  parallel(batch, batch * n * n * n, [&](int64_t begin, int64_t end, int worker) {
+    procedures::determinant(t, data_[s.operands[0]], n, begin, end, data_[s.results[0]], procedure_scratch_[worker]);
+  });
+}
+
+}  // namespace stax::runtime

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Memory of a session: counted, pooled, bounded, given back.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace stax::runtime {
+
+/// Allocates 64-byte aligned blocks and keeps freed ones for reuse, up to as many bytes as are in use at the time. Thread-safe.
+class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
+ public:
+  ~MemoryPool();
+  /// UserError that names `what` and the bytes if the memory cannot be had. Never null; `bytes` of 0 gives a block of 64.
+  std::shared_ptr<void> allocate(int64_t bytes, const std::string& what);
+  /// Counts memory that lives elsewhere (weights).
+  void count_external(int64_t bytes);
+  int64_t peak_bytes() const { return peak_.load(); }
+  int64_t live_bytes() const { return live_.load(); }
+  /// Gives all unused blocks back to the system.
+  void trim();
+
+ private:
+  struct Free { void* data; size_t bytes; };
+  void give_back(void* data, size_t bytes);
+  std::mutex mutex_;
+  std::vector<Free> free_;           // ascending by size
+  size_t free_bytes_ = 0;
+  std::atomic<int64_t> live_{0}, peak_{0};
+};
+
+}  // namespace stax::runtime

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <thread>
+
+#include "runtime/executor.h"
+
+namespace stax::runtime {
+
+size_t Tensor::bytes() const {
+  int64_t n = static_cast<int64_t>(ir::byte_size(dtype));
+  for (int64_t e : extents) n = symbolic::saturating_mul(n, e);
+  return static_cast<size_t>(n);
+}
+
+struct Module::Impl {
+  Shared shared;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Context>> idle;
+  Impl(std::shared_ptr<const program::Program> p, std::unique_ptr<KernelBackend> b, ModuleOptions o) : shared(std::move(p), std::move(b), o) {}
+};
+
+Module::Module(std::shared_ptr<const program::Program> program, std::unique_ptr<KernelBackend> backend, ModuleOptions options) {
+  if (options.threads <= 0) options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  impl_ = std::make_unique<Impl>(std::move(program), std::move(backend), options);
+  int64_t weights = 0;
+  for (const auto& c : impl_->shared.program->constants) weights += static_cast<int64_t>(c.bytes());
+  impl_->shared.memory->count_external(weights);
+}
+
+Module::~Module() = default;
+
+const program::Program& Module::program() const { return *impl_->shared.program; }
+
+std::vector<Item> Module::run(std::span<const Item> inputs, CallStatistics* statistics, bool profile) {
+  std::unique_ptr<Context> context;
+  {
+    std::lock_guard lock(impl_->mutex);
+    if (!impl_->idle.empty()) context = std::move(impl_->idle.back()), impl_->idle.pop_back();
+  }
+  if (!context) context = std::make_unique<Context>(impl_->shared);
+  // A context whose call failed is as good as any: every call binds everything anew.
+  struct GiveBack {
+    Impl& impl;
+    std::unique_ptr<Context>& context;
+    ~GiveBack() {
+      std::lock_guard lock(impl.mutex);
+      impl.idle.push_back(std::move(context));
+    }
+  } give_back{*impl_, context};
+  std::vector<Item> outputs = context->call(inputs, statistics, profile);
+  impl_->shared.statistics.peak_bytes = impl_->shared.memory->peak_bytes();
+  return outputs;
+}
+
+const Statistics& Module::statistics() const { return impl_->shared.statistics; }
+
+}  // namespace stax::runtime

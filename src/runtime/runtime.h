@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Runs a Program. No compiler and no LLVM behind this header.
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace stax::runtime {
+
+using ir::DType;
+
+/// A tensor of the caller's, or one that the runtime gives back. Contiguous, row-major.
+struct Tensor {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> extents;
+  const void* data = nullptr;
+  std::shared_ptr<void> owner;       // null: the caller's memory
+  size_t bytes() const;
+};
+
+/// A graph input or output: a tensor, or a sequence of them.
+struct Item {
+  Tensor tensor;
+  bool is_sequence = false;
+  std::vector<Tensor> sequence;
+};
+
+struct Fault { int64_t failed = 0, index = 0, extent = 0; };   // layout of emit::KernelFault
+using KernelEntry = void (*)(void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch, Fault* fault);
+
+/// How kernels run: native code of an image, or the loop interpreter.
+class KernelBackend {
+ public:
+  virtual ~KernelBackend() = default;
+  virtual void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch, Fault* fault) = 0;
+  virtual bool whole_only() const { return false; }   // must be given all iterations at once
+};
+
+/// Maps the best image that this machine can execute (memfd + dlopen). UserError if there is none.
+std::unique_ptr<KernelBackend> map_native_image(const program::Program& program);
+
+struct ModuleOptions {
+  int threads = 0;                   // 0: all cores
+  size_t plan_cache_entries = 512;
+};
+
+struct Statistics {
+  std::atomic<int64_t> launches{0}, plan_hits{0}, plan_misses{0}, peak_bytes{0};
+};
+
+struct CallStatistics {
+  int64_t launches = 0;
+  int64_t dispatch_ns = 0;           // binding of shapes, plan look-up or planning
+  std::vector<int64_t> kernel_ns;    // with profiling: by kernel
+};
+
+/// A loaded program. run() may be called by several threads at once.
+class Module {
+ public:
+  Module(std::shared_ptr<const program::Program> program, std::unique_ptr<KernelBackend> backend, ModuleOptions options);
+  ~Module();
+  const program::Program& program() const;
+  /// Inputs in the order of program().inputs. UserError (what, where, how) leaves nothing half done and the module usable.
+  std::vector<Item> run(std::span<const Item> inputs, CallStatistics* statistics = nullptr, bool profile = false);
+  const Statistics& statistics() const;
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stax::runtime

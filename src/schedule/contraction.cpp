@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contractions and convolutions: sums of products of two loads.
+//
+// One axis of the result, n, appears in one operand alone, contiguously: it runs in vector lanes. Another, m, appears only in the other
+// operand: its elements are broadcast. A tile of kRows x kColumns accumulators lives in registers while the reduction loops run; each step of
+// them loads the columns once and each row's element once. Rows past the end repeat the last row and are not stored; columns past the end are masked.
+// Everything else is one parallel loop, rows of tiles innermost, so that the columns' operand stays in cache.
+#include "schedule/schedule.h"
+#include "schedule/step_list.h"
+
+namespace stax::schedule {
+namespace {
+constexpr int64_t kRows = 8;
+constexpr int64_t kColumns = 32;
+}  // namespace
+
+std::optional<std::string> schedule_contraction(const loop::Kernel& kernel, const NestForm& form) {
+  if (kernel.kernel_class != "contraction" || form.reductions.empty() || form.inner_loads.size() < 2 || form.has_if) return std::nullopt;
+  // Loads that move along each outer axis.
+  int n = -1, m = -1;
+  ir::Scalar columns;
+  for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0 && n < 0; --k) {
+    const loop::For& axis = form.outer[k];
+    if (axis.extent.is_constant() && axis.extent.constant() < 8) continue;
+    ir::Scalar mover;
+    bool contiguous = true;
+    int movers = 0;
+    for (ir::Scalar load : form.inner_loads) {
+      auto s = stride_of(kernel, load, axis.var);
+      if (s && s->is_constant(0)) continue;
+      ++movers;
+      mover = load;
+      contiguous &= s && s->is_constant(1);
+    }
+    if (movers == 1 && contiguous) n = k, columns = mover;
+  }
+  if (n < 0) return std::nullopt;
+  for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0 && m < 0; --k) {
+    if (k == n || form.outer[k].extent.is_constant(1)) continue;
+    auto s = stride_of(kernel, columns, form.outer[k].var);
+    if (!s || !s->is_constant(0)) continue;
+    m = k;
+  }
+  std::string lanes = std::to_string(lanes_of(kernel));
+  StepList steps(names_of(form.outer));
+  size_t count = form.outer.size();
+  std::string column = form.outer[n].var.symbol().name;
+  bool whole = form.outer[n].extent.is_constant() && form.outer[n].extent.constant() % kColumns == 0;
+  const char* mode = whole ? "exact" : "guard";
+  if (m < 0) {
+    steps.move(column, count - 1);
+    steps.split(column, kColumns, mode);
+    steps.step("sink " + column + "i");
+    steps.step("vectorize " + column + "i " + lanes);
+    steps.parallelize_first(count);
+    return steps.str();
+  }
+  std::string row = form.outer[m].var.symbol().name;
+  steps.move(row, count - 1);
+  steps.move(column, count - 1);
+  // .., row, column -> .., column tiles, row tiles, rows, columns
+  steps.split(row, kRows, "clamped");
+  steps.split(column, kColumns, mode);
+  steps.move(row + "i", count);
+  steps.move(row + "o", count - 1);
+  steps.step("sink " + row + "i");
+  steps.step("sink " + column + "i");
+  steps.step("vectorize " + column + "i " + lanes);
+  steps.step("unroll " + row + "i");
+  steps.parallelize_first(count);
+  return steps.str();
+}
+
+}  // namespace stax::schedule

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/schedule.h"
+
+#include <algorithm>
+
+namespace stax::schedule {
+
+using ir::Scalar;
+using ir::ScalarKind;
+using loop::Stmt;
+using symbolic::Expr;
+
+namespace {
+
+void collect_loads(const loop::Kernel& kernel, Scalar root, std::vector<Scalar>& loads) {
+  ir::visit(root, [&](Scalar s) {
+    if (s->kind == ScalarKind::kLoad && s->slot < kernel.arguments && std::find(loads.begin(), loads.end(), s) == loads.end()) loads.push_back(s);
+  });
+}
+
+}  // namespace
+
+NestForm analyze(const loop::Kernel& kernel) {
+  NestForm form;
+  Stmt at = kernel.body;
+  while (const auto* f = std::get_if<loop::For>(&at->v)) {
+    form.outer.push_back(*f);
+    at = f->body;
+  }
+  while (const auto* a = std::get_if<loop::Allocate>(&at->v)) {
+    ++form.accumulators;
+    at = a->body;
+  }
+  if (const auto* s = std::get_if<loop::Store>(&at->v)) {
+    collect_loads(kernel, s->value, form.inner_loads);
+    form.loads = form.inner_loads;
+    form.matches = form.accumulators == 0;
+    return form;
+  }
+  const auto* block = std::get_if<loop::Block>(&at->v);
+  if (!block) return form;
+  bool updated = false, stored = false;
+  for (const Stmt& s : block->statements) {
+    Stmt inner = s;
+    std::vector<loop::For> loops;
+    while (const auto* f = std::get_if<loop::For>(&inner->v)) {
+      loops.push_back(*f);
+      inner = f->body;
+    }
+    if (const auto* store = std::get_if<loop::Store>(&inner->v)) {
+      if (!loops.empty()) return form;
+      if (store->slot < kernel.arguments) {
+        if (stored) return form;
+        stored = true;
+        collect_loads(kernel, store->value, form.loads);
+      }
+    } else if (const auto* update = std::get_if<loop::Update>(&inner->v)) {
+      if (updated || update->slot < kernel.arguments) return form;
+      updated = true;
+      form.reductions = loops;
+      collect_loads(kernel, update->value, form.inner_loads);
+    } else if (std::holds_alternative<loop::If>(inner->v)) {
+      if (updated) return form;
+      updated = form.has_if = true;
+      form.reductions = loops;
+    } else {
+      return form;
+    }
+  }
+  for (Scalar s : form.inner_loads)
+    if (std::find(form.loads.begin(), form.loads.end(), s) == form.loads.end()) form.loads.push_back(s);
+  form.matches = updated && stored;
+  return form;
+}
+
+std::optional<Expr> stride_of(const loop::Kernel& kernel, Scalar load, Expr var) {
+  const loop::Buffer& buffer = kernel.buffers[load->slot];
+  symbolic::ExprTable& table = kernel.context->exprs;
+  Expr stride = table.constant(0), step = table.constant(1);
+  for (size_t k = load->args.size(); k-- > 0;) {
+    Expr pitch = buffer.strides.empty() ? step : buffer.strides[k];
+    Expr e = ir::as_expr(load->args[k]);
+    if (!e) {
+      bool inside = false;
+      ir::visit(load->args[k], [&](Scalar s) { inside |= s->kind == ScalarKind::kIndex && symbolic::depends_on(s->index, var); });
+      if (inside) return std::nullopt;
+    } else if (symbolic::depends_on(e, var)) {
+      auto affine = symbolic::affine_in(e, var);
+      if (!affine) return std::nullopt;
+      stride = stride + affine->coefficient * pitch;
+    }
+    step = step * buffer.extents[k];
+  }
+  return stride;
+}
+
+int lanes_of(const loop::Kernel& kernel) {
+  for (const loop::Buffer& b : kernel.buffers)
+    if (ir::byte_size(b.dtype) > 1) return 16;
+  return 32;
+}
+
+std::string choose_schedule(const loop::Kernel& kernel) {
+  NestForm form = analyze(kernel);
+  using Scheduler = std::optional<std::string> (*)(const loop::Kernel&, const NestForm&);
+  constexpr Scheduler kSchedulers[] = {schedule_contraction, schedule_reduction, schedule_map};
+  if (form.matches)
+    for (Scheduler scheduler : kSchedulers)
+      if (auto text = scheduler(kernel, form)) return *text;
+  return schedule_fallback(kernel, form);
+}
+
+}  // namespace stax::schedule

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Spells schedule text while keeping track of the order of a nest's outer loops.
+#include <string>
+#include <vector>
+
+#include "loop/loop_ir.h"
+
+namespace stax::schedule {
+
+class StepList {
+ public:
+  explicit StepList(std::vector<std::string> order) : order_(std::move(order)) {}
+  const std::vector<std::string>& order() const { return order_; }
+  std::string str() const { return text_; }
+  void step(const std::string& s) { text_ += s + "\n"; }
+  /// Moves `loop` outward or inward by interchanges of neighbours until it is at `position`.
+  void move(const std::string& loop, size_t position) {
+    size_t at = find(loop);
+    for (; at > position; --at) swap(at - 1);
+    for (; at < position; ++at) swap(at);
+  }
+  /// Splits `loop` into loop+"o" and loop+"i" with the given mode.
+  void split(const std::string& loop, int64_t factor, const std::string& mode) {
+    step("split " + loop + " " + std::to_string(factor) + " -> " + loop + "o " + loop + "i " + mode);
+    size_t at = find(loop);
+    order_[at] = loop + "o";
+    order_.insert(order_.begin() + static_cast<long>(at) + 1, loop + "i");
+  }
+  /// Fuses the first `count` loops into one and makes it the parallel loop.
+  void parallelize_first(size_t count) {
+    if (count == 0) return;
+    std::string name = order_[0];
+    for (size_t k = 1; k < count; ++k) {
+      std::string fused = k + 1 == count ? "p" : "p" + std::to_string(k);
+      step("fuse " + name + " " + order_[1] + " -> " + fused);
+      order_.erase(order_.begin());
+      order_[0] = name = fused;
+    }
+    step("parallelize " + name);
+  }
+ private:
+  size_t find(const std::string& loop) const {
+    for (size_t k = 0; k < order_.size(); ++k)
+      if (order_[k] == loop) return k;
+    return order_.size();
+  }
+  void swap(size_t at) {
+    step("interchange " + order_[at] + " " + order_[at + 1]);
+    std::swap(order_[at], order_[at + 1]);
+  }
+  std::vector<std::string> order_;
+  std::string text_;
+};
+
+inline std::vector<std::string> names_of(const std::vector<loop::For>& loops) {
+  std::vector<std::string> names;
+  for (const auto& l : loops) names.push_back(l.var.symbol().name);
+  return names;
+}
+
+}  // namespace stax::schedule

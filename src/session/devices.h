@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The devices of a session: native code and the loop interpreter run programs; the tensor interpreter runs graphs.
+#include "session/session.h"
+
+namespace stax::session {
+
+std::unique_ptr<Session> make_program_session(std::shared_ptr<program::Program> program, const SessionOptions& options, double compile_ms, double load_ms,
+                                              std::vector<loop::Kernel> kernels = {});
+std::unique_ptr<Session> make_reference_session(std::unique_ptr<tensor::Graph> graph, double compile_ms);
+
+}  // namespace stax::session

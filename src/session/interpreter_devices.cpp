@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "session/devices.h"
+#include "support/error.h"
+#include "tensor/interpret.h"
+
+namespace stax::session {
+
+using runtime::Item;
+using runtime::Tensor;
+
+namespace {
+
+/// Kernels by the loop interpreter.
+class LoopBackend final : public runtime::KernelBackend {
+ public:
+  explicit LoopBackend(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
+  bool whole_only() const override { return true; }
+  void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t, int64_t, void*, runtime::Fault*) override {
+    const loop::Kernel& k = kernels_[kernel];
+    loop::interpret(k, {buffers, static_cast<size_t>(k.arguments)}, {params, k.params.size()});
+  }
+
+ private:
+  std::vector<loop::Kernel> kernels_;
+};
+
+std::vector<Port> ports_of(const program::Program& p, bool inputs) {
+  std::vector<Port> ports;
+  auto add = [&](const std::string& name, program::ValueRef v) { ports.push_back({name, p.values[v].dtype, p.values[v].is_sequence}); };
+  if (inputs)
+    for (const auto& i : p.inputs) add(i.name, i.value);
+  else
+    for (const auto& o : p.outputs) add(o.name, o.value);
+  return ports;
+}
+
+class ProgramSession final : public Session {
+ public:
+  ProgramSession(std::shared_ptr<program::Program> program, const SessionOptions& options, double compile_ms, double load_ms, std::vector<loop::Kernel> kernels)
+      : device_(options.device), compile_ms_(compile_ms), load_ms_(load_ms) {
+    auto start = std::chrono::steady_clock::now();
+    inputs_ = ports_of(*program, true);
+    outputs_ = ports_of(*program, false);
+    warnings_ = program->warnings;
+    std::unique_ptr<runtime::KernelBackend> backend;
+    if (device_ == "loop") {
+      if (kernels.empty())
+        for (const auto& k : program->kernels) kernels.push_back(loop::parse_kernel(k.loop_text));
+      backend = std::make_unique<LoopBackend>(std::move(kernels));
+    } else {
+      backend = runtime::map_native_image(*program);
+    }
+    runtime::ModuleOptions module_options;
+    module_options.threads = options.threads;
+    module_ = std::make_unique<runtime::Module>(program, std::move(backend), module_options);
+    load_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  }
+  std::vector<Item> run(std::span<const Item> inputs, runtime::CallStatistics* statistics, bool profile) override { return module_->run(inputs, statistics, profile); }
+  const program::Program* program() const override { return &module_->program(); }
+  SessionStatistics statistics() const override {
+    SessionStatistics s;
+    s.compile_ms = compile_ms_;
+    s.load_ms = load_ms_;
+    s.kernels = static_cast<int64_t>(module_->program().kernels.size());
+    s.versions = s.kernels;
+    s.launches = module_->statistics().launches.load();
+    s.peak_bytes = module_->statistics().peak_bytes.load();
+    s.device_name = device_ == "cpu" ? std::string(emit::name_of(emit::host_isa())) : "loop interpreter";
+    return s;
+  }
+
+ private:
+  std::string device_;
+  double compile_ms_, load_ms_;
+  std::unique_ptr<runtime::Module> module_;
+};
+
+/// Graphs by the tensor interpreter. Calls wait for each other.
+class ReferenceSession final : public Session {
+ public:
+  ReferenceSession(std::unique_ptr<tensor::Graph> graph, double compile_ms) : graph_(std::move(graph)), compile_ms_(compile_ms) {
+    for (const auto& i : graph_->inputs) inputs_.push_back({i.name, i.value->type.dtype, !i.value->type.is_tensor()});
+    for (const auto& o : graph_->outputs) outputs_.push_back({o.name, o.value->type.dtype, !o.value->type.is_tensor()});
+    warnings_ = graph_->warnings;
+  }
+  std::vector<Item> run(std::span<const Item> inputs, runtime::CallStatistics* statistics, bool) override {
+    std::lock_guard lock(mutex_);
+    std::vector<tensor::Item> in;
+    for (const Item& i : inputs) {
+      tensor::Item item;
+      item.is_sequence = i.is_sequence;
+      if (i.is_sequence)
+        for (const Tensor& t : i.sequence) item.sequence.push_back(literal_of(t));
+      else
+        item.tensor = literal_of(i.tensor);
+      in.push_back(std::move(item));
+    }
+    int64_t evaluated = 0;
+    std::vector<tensor::Item> out = tensor::interpret(*graph_, in, &evaluated);
+    evaluated_ += evaluated;
+    if (statistics) statistics->launches = evaluated;
+    std::vector<Item> result;
+    for (tensor::Item& i : out) {
+      Item item;
+      item.is_sequence = i.is_sequence;
+      if (i.is_sequence)
+        for (auto& l : i.sequence) item.sequence.push_back(tensor_of(l));
+      else
+        item.tensor = tensor_of(i.tensor);
+      result.push_back(std::move(item));
+    }
+    return result;
+  }
+  SessionStatistics statistics() const override {
+    SessionStatistics s;
+    s.compile_ms = compile_ms_;
+    s.launches = evaluated_;
+    tensor::for_each_op(graph_->body, [&](const tensor::Op&) { ++s.kernels; });
+    s.device_name = "tensor interpreter";
+    return s;
+  }
+
+ private:
+  static ir::Literal literal_of(const Tensor& t) {
+    return ir::Literal::view(t.dtype, t.extents, t.owner ? std::shared_ptr<void>(t.owner, const_cast<void*>(t.data)) : std::shared_ptr<void>(const_cast<void*>(t.data), [](void*) {}));
+  }
+  static Tensor tensor_of(const ir::Literal& l) {
+    auto keep = std::make_shared<ir::Literal>(l);
+    Tensor t;
+    t.dtype = l.dtype();
+    t.extents = l.extents();
+    t.data = keep->data();
+    t.owner = std::shared_ptr<void>(keep, const_cast<void*>(static_cast<const ir::Literal&>(*keep).data()));
+    return t;
+  }
+  std::unique_ptr<tensor::Graph> graph_;
+  double compile_ms_;
+  std::atomic<int64_t> evaluated_{0};
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+std::unique_ptr<Session> make_program_session(std::shared_ptr<program::Program> program, const SessionOptions& options, double compile_ms, double load_ms,
+                                              std::vector<loop::Kernel> kernels) {
+  return std::make_unique<ProgramSession>(std::move(program), options, compile_ms, load_ms, std::move(kernels));
+}
+
+std::unique_ptr<Session> make_reference_session(std::unique_ptr<tensor::Graph> graph, double compile_ms) {
+  return std::make_unique<ReferenceSession>(std::move(graph), compile_ms);
+}
+
+}  // namespace stax::session

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/session.h"
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "session/devices.h"
+#include "session/npz.h"
+#include "support/debug.h"
+#include "support/error.h"
+
+namespace stax::session {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+std::vector<uint8_t> first_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::vector<uint8_t> bytes(64);
+  in.read(reinterpret_cast<char*>(bytes.data()), 64);
+  bytes.resize(static_cast<size_t>(std::max<std::streamsize>(0, in.gcount())));
+  return bytes;
+}
+
+}  // namespace
+
+void check_device(const std::string& name) {
+  for (const char* known : {"cpu", "loop", "reference"})
+    if (name == known) return;
+  for (const char* planned : {"cuda", "hip", "opencl", "sim"})
+    if (name == planned) unsupported("device '{}' is not in this build; use cpu, loop or reference", name);
+  user_error("unknown device '{}'; known ones are cpu, loop and reference", name);
+}
+
+std::vector<emit::Isa> isas_for_host() { return {emit::host_isa()}; }
+std::vector<emit::Isa> isas_for_file() { return {emit::Isa::kAvx512, emit::Isa::kAvx2}; }
+
+std::unique_ptr<tensor::Graph> load_graph(const std::string& path, const std::map<std::string, frontend::DimRange>& dims) {
+  std::vector<uint8_t> head = first_bytes(path);
+  if (program::is_program_file(head)) user_error("'{}' is a compiled program; this needs the model it was made from", path);
+  std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  if (path.ends_with(".stax") && !text.empty()) {
+    std::vector<uint8_t> bytes = read_file(path);
+    auto graph = tensor::parse_graph(std::string(bytes.begin(), bytes.end()));
+    if (!dims.empty()) user_error("--dim has no effect on '{}': IR text declares its own ranges", path);
+    return graph;
+  }
+  frontend::ImportOptions options;
+  options.dims = dims;
+  return frontend::import_onnx(path, options);
+}
+
+std::unique_ptr<Session> Session::load(const std::string& path, const SessionOptions& options) {
+  check_device(options.device);
+  auto start = Clock::now();
+  if (program::is_program_file(first_bytes(path))) {
+    if (options.device == "reference") user_error("'{}' is a compiled program; device 'reference' needs the model it was made from", path);
+    if (!options.dims.empty()) user_error("--dim has no effect on '{}': its dims were fixed when it was compiled", path);
+    std::vector<uint8_t> bytes = read_file(path);
+    auto program = std::make_shared<program::Program>(program::deserialize(bytes, path));
+    return make_program_session(program, options, 0.0, ms_since(start));
+  }
+  std::unique_ptr<tensor::Graph> graph = load_graph(path, options.dims);
+  if (options.device == "reference") return make_reference_session(std::move(graph), ms_since(start));
+  compile::CompileOptions compile_options;
+  compile_options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (options.device == "cpu") compile_options.isas = isas_for_host();
+  compile::Compiled compiled = compile::compile_graph(*graph, compile_options);
+  graph.reset();
+  double compile_ms = ms_since(start);
+  start = Clock::now();
+  auto session = make_program_session(compiled.program, options, compile_ms, 0.0, std::move(compiled.kernels));
+  return session;
+}
+
+}  // namespace stax::session

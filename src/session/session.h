@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Joins frontend, compiler and runtime: a model file on a device, ready to be called.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compile/pipeline.h"
+#include "frontend/onnx_import.h"
+#include "runtime/runtime.h"
+
+namespace stax::session {
+
+struct SessionOptions {
+  std::string device = "cpu";                       // cpu, loop, reference
+  std::map<std::string, frontend::DimRange> dims;
+  int threads = 0;                                  // 0: all cores
+};
+
+struct Port { std::string name; ir::DType dtype = ir::DType::kF32; bool is_sequence = false; };
+
+struct SessionStatistics {
+  double compile_ms = 0, load_ms = 0;
+  int64_t compiles_after_load = 0;
+  int64_t kernels = 0, versions = 0;
+  int64_t launches = 0, peak_bytes = 0;
+  std::string device_name;
+};
+
+/// One loaded model. run() may be called by several threads at once.
+class Session {
+ public:
+  virtual ~Session() = default;
+  /// `path`: an ONNX file, a compiled program, or tensor IR text. UserError as importer, compiler and runtime give them.
+  static std::unique_ptr<Session> load(const std::string& path, const SessionOptions& options);
+  const std::vector<Port>& inputs() const { return inputs_; }
+  const std::vector<Port>& outputs() const { return outputs_; }
+  virtual std::vector<runtime::Item> run(std::span<const runtime::Item> inputs, runtime::CallStatistics* statistics, bool profile = false) = 0;
+  virtual SessionStatistics statistics() const = 0;
+  virtual const program::Program* program() const { return nullptr; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ protected:
+  std::vector<Port> inputs_, outputs_;
+  std::vector<std::string> warnings_;
+};
+
+/// The devices by name; `known` ones that this build or machine lacks are an UnsupportedError, others a UserError.
+void check_device(const std::string& name);
+
+/// An ONNX file or tensor IR text as a graph.
+std::unique_ptr<tensor::Graph> load_graph(const std::string& path, const std::map<std::string, frontend::DimRange>& dims);
+
+/// ISAs that a program is compiled for: those of this machine's family, or the host's alone.
+std::vector<emit::Isa> isas_for_host();
+std::vector<emit::Isa> isas_for_file();
+
+/// Names of arrays -> graph inputs in order. UserError for a missing, an unknown or an ambiguous name. Sequences are s[0], s[1], .. or s[].
+std::vector<runtime::Item> feed(const std::vector<Port>& inputs, const std::map<std::string, runtime::Tensor>& arrays, const std::string& file);
+/// The reverse, for outputs.
+std::vector<std::pair<std::string, runtime::Tensor>> unfeed(const std::vector<Port>& outputs, const std::vector<runtime::Item>& items);
+
+}  // namespace stax::session

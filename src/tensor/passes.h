@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The passes over tensor IR. Each is one free function in the file of its name; compile/pipeline.cpp has their order.
+#include "tensor/graph.h"
+
+namespace stax::tensor {
+
+// canonicalize: one form per meaning; never needed for correctness.
+//   ensures: Computes that copy their operand index by index are gone; Computes whose index map is a plain reinterpretation
+//   (row-major order kept) are Reshapes; chains of Reshapes are one; nested selects on proved conditions are resolved.
+bool canonicalize(Graph& graph);
+
+// fold_constants: evaluates ops on constants with the interpreter; an If on a constant condition becomes its branch.
+bool fold_constants(Graph& graph);
+
+// eliminate_common_subexpressions: equal payload, operands and types (axis variables are shared, so bodies compare by pointer).
+bool eliminate_common_subexpressions(Graph& graph);
+
+// eliminate_dead_ops: drops ops without uses and without effect. Checks and Binds whose symbols are used stay.
+bool eliminate_dead_ops(Graph& graph);
+
+// assign_layouts: for contractions (combiner sum, body a product of two loads, one of them under casts or offsets), makes
+//   the operand whose axis becomes the vector axis contiguous along it: inserts a transposing Compute in front (folded at once
+//   if it is a constant).
+bool assign_layouts(Graph& graph);
+
+// fuse_ops: substitutes the bodies of producers into consumers.
+//   requires: canonical form. ensures: every remaining Compute is one kernel.
+//   - a map whose body is cheap (index maps, casts, arithmetic without transcendental functions; at most a few loads) goes
+//     into all its consumers; any map goes into its only consumer where that evaluates each element about once;
+//   - a map that is the only consumer of a reduction with the same domain becomes its epilogue;
+//   - contractions keep plain loads (their operands are never recomputed), except casts and zero points;
+//   - a map too large to exist in memory is always fused.
+bool fuse_ops(Graph& graph);
+
+}  // namespace stax::tensor

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// stax run: one session, the input files in order.
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "session/npz.h"
+#include "support/error.h"
+
+namespace stax::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::json;
+
+struct RunOptions {
+  std::string model;
+  std::vector<std::string> inputs, dims;
+  std::string outputs, device = "cpu", json_file;
+  int threads = 0, repeat = 1, warmup = 0, check = 0;
+  bool quiet = false, profile = false, frozen = false, batch_invariant = false;
+};
+
+int64_t resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+std::string text_of(const json& j) { return j.dump(1, ' ', false, json::error_handler_t::replace); }
+
+void print_summary(const std::string& file, const session::Session& session, const std::vector<runtime::Item>& outputs, double microseconds) {
+  std::printf("%s: %.1f us\n", file.c_str(), microseconds);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (outputs[k].is_sequence) {
+      std::printf("  %s: sequence of %zu\n", session.outputs()[k].name.c_str(), outputs[k].sequence.size());
+      continue;
+    }
+    const runtime::Tensor& t = outputs[k].tensor;
+    std::printf("  %s: %s [%s]\n", session.outputs()[k].name.c_str(), std::string(ir::long_name_of(t.dtype)).c_str(), fmt::format("{}", fmt::join(t.extents, ", ")).c_str());
+  }
+}
+
+void print_profile(const program::Program& program, const std::vector<int64_t>& ns) {
+  std::vector<std::pair<int64_t, size_t>> order;
+  int64_t total = 0;
+  for (size_t k = 0; k < ns.size(); ++k)
+    if (ns[k] > 0) order.emplace_back(ns[k], k), total += ns[k];
+  std::sort(order.rbegin(), order.rend());
+  for (auto [t, k] : order)
+    std::printf("  %10.1f us %5.1f %%  %-20s %s\n", static_cast<double>(t) / 1e3, 100.0 * static_cast<double>(t) / static_cast<double>(total), program.kernels[k].name.c_str(),
+                program.kernels[k].source.c_str());
+}
+
+int run(const RunOptions& o) {
+  if (o.inputs.empty()) user_error("no input files; give at least one with --inputs a.npz");
+  if (o.repeat < 1 || o.warmup < 0) user_error("--repeat must be at least 1 and --warmup at least 0");
+  session::SessionOptions options;
+  options.device = o.device;
+  options.dims = parse_dims(o.dims);
+  options.threads = o.threads;
+  if (!o.outputs.empty()) {
+    std::error_code error;
+    fs::create_directories(o.outputs, error);
+    if (!fs::is_directory(o.outputs)) user_error("the output folder '{}' cannot be made: {}", o.outputs, error.message());
+  }
+  auto session = session::Session::load(o.model, options);
+  if (!o.quiet)
+    for (const std::string& w : session->warnings()) std::fprintf(stderr, "stax: warning: %s\n", w.c_str());
+  json report = json::array();
+  bool failed = false;
+  for (const std::string& file : o.inputs) {
+    json entry;
+    entry["file"] = file;
+    try {
+      auto arrays = session::read_npz(file);
+      std::vector<runtime::Item> items = session::feed(session->inputs(), arrays, file);
+      runtime::CallStatistics statistics;
+      std::vector<runtime::Item> outputs;
+      for (int k = 0; k < o.warmup; ++k) outputs = session->run(items, nullptr);
+      json latencies = json::array();
+      for (int k = 0; k < o.repeat; ++k) {
+        auto start = std::chrono::steady_clock::now();
+        outputs = session->run(items, &statistics, o.profile);
+        latencies.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+      }
+      if (!o.outputs.empty()) session::write_npz((fs::path(o.outputs) / fs::path(file).filename()).string(), session::unfeed(session->outputs(), outputs));
+      json shapes = json::object();
+      for (size_t k = 0; k < items.size(); ++k) shapes[session->inputs()[k].name] = items[k].tensor.extents;
+      entry["shapes"] = shapes;
+      entry["latency_us"] = latencies;
+      entry["dispatch_ns"] = statistics.dispatch_ns;
+      entry["launches_per_call"] = statistics.launches;
+      entry["versions_used"] = json::object();
+      if (const program::Program* p = session->program())
+        for (const auto& k : p->kernels) entry["versions_used"][k.name] = 0;
+      if (!o.quiet) print_summary(file, *session, outputs, latencies.back());
+      if (o.profile && session->program()) print_profile(*session->program(), statistics.kernel_ns);
+    } catch (const UserError& e) {
+      std::string text = e.what();
+      std::fprintf(stderr, "stax: %s%s\n", text.find(file) == std::string::npos ? (file + ": ").c_str() : "", text.c_str());
+      entry["error"] = text;
+      failed = true;
+    } catch (const std::bad_alloc&) {
+      std::fprintf(stderr, "stax: %s: out of memory; use smaller inputs or free memory\n", file.c_str());
+      entry["error"] = "out of memory";
+      failed = true;
+    }
+    report.push_back(entry);
+  }
+  if (!o.json_file.empty()) {
+    session::SessionStatistics s = session->statistics();
+    json j;
+    j["device"] = {{"kind", o.device}, {"name", s.device_name}};
+    j["launches"] = s.launches;
+    j["resident_bytes"] = resident_bytes();
+    j["compile_ms"] = s.compile_ms;
+    j["load_ms"] = s.load_ms;
+    j["compiles_after_load"] = s.compiles_after_load;
+    j["kernels"] = s.kernels;
+    j["versions"] = s.versions;
+    j["peak_bytes"] = s.peak_bytes;
+    j["inputs"] = report;
+    std::string text = text_of(j);
+    session::write_file_atomically(o.json_file, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  }
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
+  auto o = std::make_shared<RunOptions>();
+  CLI::App* c = app.add_subcommand("run", "Run a model on arrays from .npz files, in one session");
+  c->add_option("model", o->model, "an ONNX file, a compiled .stax file, or .stax text")->required();
+  c->add_option("--inputs", o->inputs, ".npz files, one array per graph input by name");
+  c->add_option("--outputs", o->outputs, "folder for the results: x.npz gives DIR/x.npz");
+  c->add_option("--device", o->device, "cpu, loop or reference");
+  c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH; unnamed dims are input[axis]");
+  c->add_option("--threads", o->threads, "worker threads (default: all cores)");
+  c->add_option("--repeat", o->repeat, "timed calls for each file");
+  c->add_option("--warmup", o->warmup, "calls before the timed ones");
+  c->add_option("--json", o->json_file, "statistics of the session");
+  c->add_flag("--quiet", o->quiet, "print errors only");
+  c->add_flag("--profile", o->profile, "print the time of each kernel");
+  c->add_flag("--frozen", o->frozen, "never compile after load (always so)");
+  c->add_flag("--batch-invariant", o->batch_invariant, "a row's result does not depend on its batch (always so)");
+  actions[c] = [o] { return run(*o); };
+}
+
+}  // namespace stax::tool

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// stax verify: the levels of a model against each other, on given or random inputs.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <random>
+
+#include "commands.h"
+#include "session/npz.h"
+#include "support/error.h"
+
+namespace stax::tool {
+namespace {
+
+using runtime::Item;
+using runtime::Tensor;
+
+struct VerifyOptions {
+  std::string model;
+  std::vector<std::string> inputs, dims;
+  uint64_t seed = 0;
+  int threads = 0;
+};
+
+// The first element where two results differ by more than rounding explains, as text; empty if there is none.
+std::string difference(const Tensor& got, const Tensor& want) {
+  if (got.dtype != want.dtype || got.extents != want.extents)
+    return fmt::format("{}[{}] instead of {}[{}]", ir::long_name_of(got.dtype), fmt::join(got.extents, ", "), ir::long_name_of(want.dtype), fmt::join(want.extents, ", "));
+  int64_t n = static_cast<int64_t>(want.bytes() / ir::byte_size(want.dtype));
+  double top = 0;
+  if (ir::is_float(want.dtype))
+    for (int64_t k = 0; k < n; ++k)
+      if (double v = std::fabs(ir::load_element(want.dtype, want.data, k).f); std::isfinite(v)) top = std::max(top, v);
+  double relative = want.dtype == ir::DType::kF64 ? 1e-9 : want.dtype == ir::DType::kF32 ? 1e-3 : 2e-2;
+  for (int64_t k = 0; k < n; ++k) {
+    ir::Value64 a = ir::load_element(got.dtype, got.data, k), b = ir::load_element(want.dtype, want.data, k);
+    bool same = ir::is_float(want.dtype)
+                    ? a.f == b.f || (std::isnan(a.f) && std::isnan(b.f)) || std::fabs(a.f - b.f) <= relative * (std::fabs(b.f) + 0.1 * top) + 1e-6
+                    : a.i == b.i || (ir::byte_size(want.dtype) == 1 && want.dtype != ir::DType::kBool && std::abs(a.i - b.i) <= 1);
+    if (!same) {
+      if (ir::is_float(want.dtype)) return fmt::format("element {}: {} instead of {}", k, a.f, b.f);
+      return fmt::format("element {}: {} instead of {}", k, a.i, b.i);
+    }
+  }
+  return {};
+}
+
+// Random inputs for a graph: one extent for each symbol, small numbers, indices that are in range more often than not.
+std::vector<Item> random_inputs(tensor::Graph& graph, std::mt19937_64& rng) {
+  std::unordered_map<const symbolic::ExprNode*, int64_t> extents;
+  std::vector<Item> items;
+  for (const auto& input : graph.inputs) {
+    const tensor::Type& type = input.value->type;
+    if (!type.is_tensor()) user_error("random inputs cannot be drawn for the sequence '{}'; give --inputs", input.name);
+    Item item;
+    item.tensor.dtype = type.dtype;
+    for (symbolic::Expr e : type.extents) {
+      if (!e.is_constant() && !extents.count(e.node())) {
+        auto range = e.symbol().range;
+        extents[e.node()] = std::uniform_int_distribution<int64_t>(std::max<int64_t>(1, range.lo), std::min<int64_t>(std::max<int64_t>(range.lo, 24), range.hi))(rng);
+      }
+      item.tensor.extents.push_back(e.is_constant() ? e.constant() : extents[e.node()]);
+    }
+    size_t bytes = item.tensor.bytes();
+    item.tensor.owner = std::shared_ptr<void>(std::aligned_alloc(64, (bytes + 64) / 64 * 64), std::free);
+    item.tensor.data = item.tensor.owner.get();
+    std::normal_distribution<double> normal;
+    for (size_t k = 0; k < bytes / ir::byte_size(type.dtype); ++k) {
+      ir::Value64 v{};
+      if (ir::is_float(type.dtype)) v.f = normal(rng);
+      else v.i = static_cast<int64_t>(rng() % 2);
+      ir::store_element(type.dtype, item.tensor.owner.get(), static_cast<int64_t>(k), v);
+    }
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+int verify(const VerifyOptions& o) {
+  uint64_t seed = o.seed ? o.seed : static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  std::mt19937_64 rng(seed);
+  session::SessionOptions options;
+  options.dims = parse_dims(o.dims);
+  options.threads = o.threads;
+  std::vector<std::pair<std::string, std::vector<Item>>> calls;
+  std::vector<std::unique_ptr<session::Session>> levels;
+  const char* names[] = {"reference", "loop", "cpu"};
+  for (const char* name : names) {
+    options.device = name;
+    levels.push_back(session::Session::load(o.model, options));
+  }
+  if (o.inputs.empty()) {
+    std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+    auto graph = session::load_graph(o.model, options.dims);
+    for (int k = 0; k < 3; ++k) calls.emplace_back("random inputs " + std::to_string(k), random_inputs(*graph, rng));
+  }
+  for (const std::string& file : o.inputs) calls.emplace_back(file, session::feed(levels[0]->inputs(), session::read_npz(file), file));
+  int status = 0;
+  for (const auto& [name, items] : calls) {
+    auto want = levels[0]->run(items, nullptr);
+    for (int level = 1; level < 3; ++level) {
+      auto got = levels[level]->run(items, nullptr);
+      for (size_t k = 0; k < want.size(); ++k) {
+        std::string why = want[k].is_sequence ? (got[k].sequence.size() == want[k].sequence.size() ? "" : "another number of elements") : difference(got[k].tensor, want[k].tensor);
+        if (why.empty() && want[k].is_sequence)
+          for (size_t j = 0; j < want[k].sequence.size() && why.empty(); ++j) why = difference(got[k].sequence[j], want[k].sequence[j]);
+        if (why.empty()) continue;
+        std::fprintf(stderr, "stax: %s: output '%s' on device %s differs from the reference: %s\n", name.c_str(), levels[0]->outputs()[k].name.c_str(), names[level], why.c_str());
+        status = 70;
+      }
+    }
+    if (status == 0) std::printf("%s: reference, loop and cpu agree\n", name.c_str());
+  }
+  return status;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, std::map<CLI::App*, Action>& actions) {
+  auto o = std::make_shared<VerifyOptions>();
+  CLI::App* c = app.add_subcommand("verify", "Check that all levels of a model agree");
+  c->add_option("model", o->model, "an ONNX file or .stax text")->required();
+  c->add_option("--inputs", o->inputs, ".npz files; without them random inputs are drawn and the seed is printed");
+  c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH");
+  c->add_option("--seed", o->seed, "of the random inputs");
+  c->add_option("--threads", o->threads, "worker threads (default: all cores)");
+  actions[c] = [o] { return verify(*o); };
+}
+
+}  // namespace stax::tool

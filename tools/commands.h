@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The commands of the `stax` program. Each registers its flags and, when chosen, runs; the result is the exit status: 0 done, 1 the user's
+// fault, 2 usage, 70 a fault of Stax's.
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "session/session.h"
+
+namespace stax::tool {
+
+using Action = std::function<int()>;
+
+void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions);
+void add_compile(CLI::App& app, std::map<CLI::App*, Action>& actions);
+void add_dump(CLI::App& app, std::map<CLI::App*, Action>& actions);
+void add_verify(CLI::App& app, std::map<CLI::App*, Action>& actions);
+
+/// "batch=1..8", "batch=4", several of them; UserError otherwise.
+std::map<std::string, frontend::DimRange> parse_dims(const std::vector<std::string>& texts);
+/// "seq=128,batch=4".
+std::map<std::string, int64_t> parse_at(const std::string& text);
+
+}  // namespace stax::tool

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <malloc.h>
+
+#include <cstdio>
+
+#include "commands.h"
+#include "support/error.h"
+
+namespace {
+
+constexpr const char* kAbout =
+    "Stax compiles tensor models of dynamic shape once and runs them at every shape.\n"
+    "  stax run model.onnx --inputs a.npz --outputs out      run a model on the arrays of a.npz\n"
+    "  stax compile model.onnx -o model.stax                 compile it into a file that needs no compiler";
+
+// Words close to what was typed: the name of a command or flag that differs by little.
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t corner = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t above = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1])});
+      corner = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest(const std::string& typed, const std::vector<std::string>& known) {
+  std::string best;
+  size_t least = 3;
+  for (const std::string& k : known)
+    if (size_t d = distance(typed, k); d < least) least = d, best = k;
+  return best;
+}
+
+int usage_fault(const std::string& message) {
+  std::fprintf(stderr, "stax: %s\n", message.c_str());
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace stax;
+  // Large blocks stay with the process between calls instead of going back and forth to the system page by page.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  CLI::App app(kAbout, "stax");
+  app.require_subcommand(0, 1);
+  std::map<CLI::App*, tool::Action> actions;
+  tool::add_run(app, actions);
+  tool::add_compile(app, actions);
+  tool::add_dump(app, actions);
+  tool::add_verify(app, actions);
+  std::vector<std::string> commands;
+  for (const CLI::App* c : app.get_subcommands([](CLI::App*) { return true; })) commands.push_back(c->get_name());
+  if (argc < 2) {
+    std::fputs(app.help().c_str(), stdout);
+    return 2;
+  }
+  std::string first = argv[1];
+  if (first[0] != '-' && std::find(commands.begin(), commands.end(), first) == commands.end()) {
+    std::string near = nearest(first, commands);
+    std::string list;
+    for (const std::string& c : commands) list += (list.empty() ? "" : ", ") + c;
+    return usage_fault("unknown command '" + first + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?") + " Commands are " + list);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForAllHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    return usage_fault(std::string(e.what()) + "; see stax " + first + " --help");
+  }
+  try {
+    for (CLI::App* chosen : app.get_subcommands()) return actions.at(chosen)();
+    std::fputs(app.help().c_str(), stdout);
+    return 2;
+  } catch (const UserError& e) {
+    std::fprintf(stderr, "stax: %s\n", e.what());
+    return 1;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "stax: out of memory; use smaller inputs or free memory\n");
+    return 1;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "stax: a fault of Stax's: %s\n", e.what());
+    return 70;
+  }
+}
