@@ -56,7 +56,7 @@ def check_source(root, path, allowed, folders):
             yield f"{where}: {name}: write the path from src/"
         elif first in folders and "/" in name and first not in allowed[folder]:
             yield f"{where}: {name}: {folder} may not include {first}"
-        elif quote == '"' and "/" not in name and (path.parent / name).exists():
+        elif quote == '"' and "/" not in name and not in_tools and (path.parent / name).exists():
             yield f"{where}: {name}: write the path from src/: {folder}/{name}"
 
 

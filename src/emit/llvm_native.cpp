@@ -181,7 +181,7 @@ int vector_bytes(Isa isa) {
 
 NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions& options) {
   std::vector<Source> sources;
-  for (const NativeKernel& each : kernels) sources.push_back({each.entry, loop::print(*each.kernel)});
+  for (const NativeKernel& each : kernels) sources.push_back({each.entry, loop::print(*each.kernel, true)});
   const size_t count = (kernels.size() + kKernelsPerModule - 1) / kKernelsPerModule;
   std::vector<Unit> units(count);
   std::atomic<size_t> next = 0;

@@ -57,21 +57,23 @@ Value* product(Builder& b, const Product& p);
 
 // ---- quantization (ops_quantized.cpp)
 
-/// A scale or zero point: one number, or one for each index of an axis.
-struct Parameter {
-  Value* value = nullptr;  // null: `fallback`
-  double fallback = 0;
-};
-/// Its element for the index `i` of an axis of extent n (null: it has to be one number). Constants of one number are folded.
-Scalar parameter_at(Body& body, const Parameter& p, DType t, Expr i, Expr n);
-/// round(x / scale) + zero, saturated to t. x and scale are floats of one type.
-Scalar quantized(Body& body, DType t, Scalar x, Scalar scale, Scalar zero);
-/// As one tensor of a range that includes 0, to u8: the steps of DynamicQuantizeLinear.
+/// The element of a scale or zero point `v` for index `i` of an axis of extent n, as `t`: v holds one number, or n. Null: `fallback`.
+Scalar parameter_at(Body& body, Value* v, DType t, double fallback, Expr i = {}, Expr n = {});
+/// Demands that v (may be null) holds one number, or n.
+void check_parameter(Node& n, Value* v, Expr count, const std::string& what);
+/// round(x) + zero, saturated to t; x is an f32 in steps of the scale, zero an f32, too.
+Scalar quantized(Body& body, DType t, Scalar x, Scalar zero);
+/// As one tensor whose range includes 0, to u8: the steps of DynamicQuantizeLinear. Scale and zero point have rank 0.
 struct DynamicRange {
   Value* y;
   Value* scale;
   Value* zero;
 };
 DynamicRange quantize_dynamically(Builder& b, Value* x);
+
+// ---- pooling (ops_pooling.cpp)
+
+/// AveragePool by the node's attributes of `x`, which stands for input 0.
+Value* average_pool(Node& n, Value* x);
 
 }  // namespace stax::frontend

@@ -54,9 +54,13 @@ class Importer {
   Diagnostics& diagnostics() { return diagnostics_; }
   uint64_t next_random_seed() { return ++random_seeds_; }
 
-  /// Imports the nodes (and initializers) of a body into `block` and returns its outputs. Facts that hold only inside are
-  /// forgotten afterwards: those of `graph.constraints`. Throws FaultReported if an output is failed.
-  std::vector<Value*> import_body(Frame& outer, const onnx::GraphProto& body, tensor::Block& block, std::span<Value* const> inputs);
+  /// Imports the nodes (and initializers) of a body into `block` and returns its outputs. Facts that hold only inside, those of
+  /// `graph.constraints`, are forgotten afterwards; `facts` receives them. Throws FaultReported if something in it is at fault.
+  std::vector<Value*> import_body(Frame& outer, const onnx::GraphProto& body, tensor::Block& block, std::span<Value* const> inputs,
+                                  symbolic::ConstraintSet* facts = nullptr);
+
+  /// Sequences that have no element yet: any tensor can be put into them, so that their element rank is still open.
+  std::unordered_set<uint32_t> empty_sequences;   // by Value::id
 
  private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;

@@ -137,6 +137,8 @@ void Node::output(int k, Value* v) {
   outputs_[k] = v;
 }
 
+void Node::output_absent(int k) { absent_outputs_.insert(k); }
+
 // ---- attributes ---------------------------------------------------------------------------------------------------
 
 const onnx::AttributeProto* Node::attribute(const char* name, int type) const {

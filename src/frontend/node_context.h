@@ -7,6 +7,7 @@
 // listed in its file's table of {domain, name, since_version, function}. The row with the greatest since_version <= the model's
 // opset is used, so a change of meaning between opsets is a new row (or an `if (n.opset() < 13)`).
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,7 @@ class Node {
   Value* sequence(int k) const;     // UserError if it is missing or a tensor
   Value* any_input(int k) const;    // a tensor or a sequence
   bool has(int k) const { return optional(k) != nullptr; }
+  bool has_any(int k) const { return k < input_count() && inputs_[k]; }
   DType dtype(int k = 0) const { return input(k)->type.dtype; }
   int rank(int k = 0) const;        // unsupported if the rank is known only at run time (see of_rank)
   Expr extent(int k, int axis) const;
@@ -62,6 +64,7 @@ class Node {
   int proto_output_count() const;            // all that the node lists, empty names too
   std::string output_name(int k) const;      // for the symbols of extents that the node makes
   void output(int k, Value* v);
+  void output_absent(int k);                 // an optional value that is none
 
   // ---- attributes; a wrong type is a UserError
   bool has_attribute(const char* name) const;
@@ -117,6 +120,7 @@ class Node {
   int opset_;
   std::vector<Value*> inputs_;
   std::vector<Value*> outputs_;
+  std::set<int> absent_outputs_;
 };
 
 using OperatorFn = void (*)(Node&);

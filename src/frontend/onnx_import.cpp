@@ -154,7 +154,9 @@ Expr Importer::dim_of(const std::string& input, int axis, const onnx::TensorShap
 }
 
 tensor::Type Importer::input_type(const onnx::ValueInfoProto& info) {
-  const onnx::TypeProto& type = info.type();
+  const bool optional = info.type().has_optional_type();
+  const onnx::TypeProto& type = optional ? info.type().optional_type().elem_type() : info.type();
+  if (optional) graph_->warnings.push_back("input '" + info.name() + "' is optional in the file; here it has to be given");
   const auto element = [&](const onnx::TypeProto_Tensor& tensor) {
     const std::optional<DType> dtype = dtype_of_onnx(tensor.elem_type());
     if (!dtype) unsupported("input '{}': elements of type {}", info.name(), onnx_type_name(tensor.elem_type()));
@@ -175,7 +177,7 @@ tensor::Type Importer::input_type(const onnx::ValueInfoProto& info) {
     const DType dtype = element(tensor);
     return tensor::Type::sequence(dtype, tensor.has_shape() ? tensor.shape().dim_size() : -1);
   }
-  const char* kind = type.has_optional_type()        ? "an optional value"
+  const char* kind = type.has_optional_type()        ? "an optional value of a kind that is neither tensor nor sequence"
                      : type.has_map_type()           ? "a map"
                      : type.has_sparse_tensor_type() ? "a sparse tensor"
                      : type.has_sequence_type()      ? "a sequence of something else than tensors"
@@ -276,6 +278,7 @@ void Importer::import_outputs(Frame& frame) {
       diagnostics_.add("output '" + info.name() + "' of the graph is made by no node", {}, "is its name spelled as the node's output is?");
       continue;
     }
+    if (binding->state == Binding::State::kAbsent) diagnostics_.add_unsupported("output '" + info.name() + "' of the graph, an optional value that is absent");
     if (binding->state != Binding::State::kPresent) continue;
     for (const tensor::GraphOutput& other : graph_->outputs)
       if (other.name == info.name()) diagnostics_.add("two outputs of the graph have the name '" + info.name() + "'");
@@ -420,6 +423,10 @@ void Importer::call_operator(Frame& frame, const onnx::NodeProto& proto, const O
   for (int k = 0; k < proto.output_size(); ++k) {
     const std::string& name = proto.output(k);
     if (name.empty()) continue;
+    if (node.absent_outputs_.contains(k)) {
+      bind(frame, name, {Binding::State::kAbsent, nullptr}, where);
+      continue;
+    }
     Value* value = k < static_cast<int>(node.outputs_.size()) ? node.outputs_[k] : nullptr;
     if (!value) node.unsupported("its output number " + std::to_string(k + 1) + ", '" + name + "'");
     if (value->name.empty()) value->name = name;
@@ -427,7 +434,8 @@ void Importer::call_operator(Frame& frame, const onnx::NodeProto& proto, const O
   }
 }
 
-std::vector<Value*> Importer::import_body(Frame& outer, const onnx::GraphProto& body, tensor::Block& block, std::span<Value* const> inputs) {
+std::vector<Value*> Importer::import_body(Frame& outer, const onnx::GraphProto& body, tensor::Block& block, std::span<Value* const> inputs,
+                                           symbolic::ConstraintSet* facts_inside) {
   block.graph = graph_.get();
   Builder builder(*graph_, block);
   Frame frame;
@@ -455,6 +463,7 @@ std::vector<Value*> Importer::import_body(Frame& outer, const onnx::GraphProto& 
   const size_t faults = diagnostics_.size();
   import_initializers(frame, body);
   import_nodes(frame, body.node());
+  if (facts_inside) *facts_inside = graph_->constraints;
   graph_->constraints = facts;
 
   std::vector<Value*> outputs;

@@ -18,10 +18,12 @@ struct Pool {
   bool over_end = false;     // a last window may go over the padding, too
 };
 
-Pool read_pool(Node& n) {
+Pool read_pool(Node& n, Value* x) {
   const auto shape = n.integers("kernel_shape");
+  if (!shape || shape->empty()) n.fault("kernel_shape is missing");
   Pool p;
-  p.x = shape ? n.input_of_rank(0, static_cast<int>(shape->size()) + 2) : n.input(0);
+  p.x = of_rank(n.b(), x, static_cast<int>(shape->size()) + 2);
+  if (p.x->type.extents.size() != shape->size() + 2) n.fault("kernel_shape does not fit the rank of the input");
   const int rank = p.x->type.static_rank() - 2;
   p.input = extents_of(p.x, 2);
   p.window = read_window(n, read_kernel(n, rank), p.input);
@@ -64,7 +66,7 @@ Expr taps_inside(Builder& b, const Pool& p, const std::vector<Expr>& at, bool wi
 
 void import_max_pool(Node& n) {
   Builder& b = n.b();
-  const Pool p = read_pool(n);
+  const Pool p = read_pool(n, n.input(0));
   Value* x = p.x;
   const DType t = n.dtype(), work = ir::compute_type(t);
   const auto body = [&](Body& body) { return tap_of(b, body, p, x, body.i, body.r, lowest(body, t)); };
@@ -94,19 +96,25 @@ void import_max_pool(Node& n) {
   }));
 }
 
-void import_average_pool(Node& n) {
+}  // namespace
+
+Value* average_pool(Node& n, Value* of) {
   Builder& b = n.b();
-  const Pool p = read_pool(n);
+  const Pool p = read_pool(n, of);
   Value* x = p.x;
-  const DType t = n.dtype(), work = ir::compute_type(t);
+  const DType t = x->type.dtype, work = ir::compute_type(t);
   const bool with_padding = n.integer("count_include_pad", 0) != 0;
-  n.output(0, b.reduce(
-                  Combiner::kSum, work, p.extents, p.window.kernel,
-                  [&](Body& body) { return tap_of(b, body, p, x, body.i, body.r, body.number(t, 0)); },
-                  [&](Body& body, Scalar a) {
-                    return ir::cast(t, a / number_of(body, work, taps_inside(b, p, body.i, with_padding)));
-                  }));
+  return b.reduce(
+      Combiner::kSum, work, p.extents, p.window.kernel,
+      [&](Body& body) { return tap_of(b, body, p, x, body.i, body.r, body.number(t, 0)); },
+      [&](Body& body, Scalar a) {
+        return ir::cast(t, a / number_of(body, work, taps_inside(b, p, body.i, with_padding)));
+      });
 }
+
+namespace {
+
+void import_average_pool(Node& n) { n.output(0, average_pool(n, n.input(0))); }
 
 Scalar power(Body& body, Scalar x, double p) {
   x = ir::unary(ScalarOp::kAbs, x);
@@ -124,7 +132,7 @@ double order_of(Node& n) { return n.opset() < 2 ? n.real("p", 2) : static_cast<d
 
 void import_lp_pool(Node& n) {
   Builder& b = n.b();
-  const Pool p = read_pool(n);
+  const Pool p = read_pool(n, n.input(0));
   Value* x = p.x;
   const DType t = n.dtype(), work = ir::compute_type(t);
   const double order = order_of(n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on shapes: Reshape and its kin, Transpose, Concat, Split, Expand, Tile, Shape, Size, Trilu, DepthToSpace.
+// Operators on shapes: Reshape and its kin, Transpose, Concat, Split, Expand, Tile, Shape, Size, Trilu.
 //
 // Sizes are expressions throughout, whether they stand in the file, follow from extents, or arrive with the call.
 #include <algorithm>
@@ -355,7 +355,7 @@ void import_split(Node& n) {
   for (int k = 0; k < count; ++k) n.output(k, b.slice(x, axis, starts[k], sizes[k], one_of(b)));
 }
 
-// ---- Trilu, DepthToSpace, SpaceToDepth ------------------------------------------------------------------------------
+// ---- Trilu ----------------------------------------------------------------------------------------------------------
 
 void import_trilu(Node& n) {
   Builder& b = n.b();
@@ -377,40 +377,6 @@ void import_trilu(Node& n) {
   n.output(0, keep_rank(result, x));
 }
 
-Expr block_size(Node& n) {
-  const int64_t size = n.integer("blocksize", 0);
-  if (size <= 0) n.fault("its attribute 'blocksize' is " + std::to_string(size));
-  return n.b().constant_expr(size);
-}
-
-void check_divisible(Node& n, Expr extent, Expr by) {
-  n.b().check(symbolic::equal(symbolic::mod(extent, by), 0), "extent {0} is no multiple of {1}", {extent, by});
-}
-
-void import_depth_to_space(Node& n) {
-  Builder& b = n.b();
-  Value* x = n.input_of_rank(0, 4);
-  const Expr size = block_size(n), channels = x->type.extents[1], rows = x->type.extents[2], columns = x->type.extents[3];
-  const std::string mode = n.text("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") n.fault("its attribute 'mode' is '" + mode + "', not DCR or CRD");
-  check_divisible(n, channels, size * size);
-  const Expr left = symbolic::floordiv(channels, size * size), batch = x->type.extents[0];
-  Value* split = mode == "DCR" ? b.transpose(b.reshape(x, {batch, size, size, left, rows, columns}), {0, 3, 4, 1, 5, 2})
-                               : b.transpose(b.reshape(x, {batch, left, size, size, rows, columns}), {0, 1, 4, 2, 5, 3});
-  n.output(0, b.reshape(split, {batch, left, rows * size, columns * size}));
-}
-
-void import_space_to_depth(Node& n) {
-  Builder& b = n.b();
-  Value* x = n.input_of_rank(0, 4);
-  const Expr size = block_size(n), batch = x->type.extents[0], channels = x->type.extents[1];
-  check_divisible(n, x->type.extents[2], size);
-  check_divisible(n, x->type.extents[3], size);
-  const Expr rows = symbolic::floordiv(x->type.extents[2], size), columns = symbolic::floordiv(x->type.extents[3], size);
-  Value* split = b.transpose(b.reshape(x, {batch, channels, rows, size, columns, size}), {0, 3, 5, 1, 2, 4});
-  n.output(0, b.reshape(split, {batch, channels * size * size, rows, columns}));
-}
-
 constexpr OperatorRow kOperators[] = {
     {"", "Shape", 1, import_shape},
     {"", "Size", 1, import_size},
@@ -425,8 +391,6 @@ constexpr OperatorRow kOperators[] = {
     {"", "Split", 2, import_split},
     {"", "Trilu", 14, import_trilu},
     {"com.microsoft", "Trilu", 1, import_trilu},
-    {"", "DepthToSpace", 1, import_depth_to_space},
-    {"", "SpaceToDepth", 1, import_space_to_depth},
 };
 
 }  // namespace

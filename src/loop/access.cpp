@@ -151,15 +151,27 @@ std::vector<int> slots_written_in(const Stmt& root) {
 
 // ---- Bounds
 
-bool is_empty_without(Expr extent, Expr factor) {
-  if (factor.is_constant()) return !factor.is_constant(0);
-  const auto vanishes = [&](Expr part) {
-    if (part.is_constant()) return !part.is_constant(0);
-    const Expr rest = symbolic::substitute(extent, {{part.node(), part.table().constant(0)}});
-    return rest.is_constant() && rest.constant() <= 0;
-  };
-  if (factor.kind() != ExprKind::kMul) return vanishes(factor);
-  return std::all_of(factor.args().begin(), factor.args().end(), vanishes);
+void LoopScope::push(Expr var, Expr extent) {
+  loops_.push_back({var, extent});
+  positive_before_.push_back(positive_.size());
+  if (extent.is_constant()) return;
+  for (Expr symbol : symbolic::free_symbols(extent)) {
+    if (symbol.range().lo != 0 || range(symbol).lo != 0) continue;
+    const Expr without = symbolic::substitute(extent, {{symbol.node(), symbol.table().constant(0)}});
+    if (without.range().hi <= 0) positive_.push_back(symbol);
+  }
+}
+
+void LoopScope::pop() {
+  loops_.pop_back();
+  positive_.resize(positive_before_.back());
+  positive_before_.pop_back();
+}
+
+Interval LoopScope::range(Expr e) const {
+  Interval r = e.range();
+  if (r.lo == 0 && e.is_symbol() && std::find(positive_.begin(), positive_.end(), e) != positive_.end()) r.lo = 1;
+  return r;
 }
 
 namespace {
@@ -245,7 +257,7 @@ Expr LoopScope::bound_over(Expr e, const LoopRange& loop, bool up) const {
     case ExprKind::kMod: {
       if (symbolic::depends_on(args[1], loop.var) || args[1].range().lo < 0) return fallback();
       if (!up) return table.constant(0);
-      return is_empty_without(loop.extent, args[1]) ? args[1] - 1 : symbolic::max(args[1] - 1, 0);
+      return at_least(args[1], 1) ? args[1] - 1 : symbolic::max(args[1] - 1, 0);
     }
     case ExprKind::kLess:
     case ExprKind::kEqual: return table.constant(up ? 1 : 0);

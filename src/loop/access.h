@@ -35,9 +35,6 @@ struct LoopRange {
   Expr extent;
 };
 
-/// Whether a loop of this extent does not run where `factor` is 0.
-bool is_empty_without(Expr extent, Expr factor);
-
 enum class AccessKind : uint8_t { kLoad, kStore, kUpdate };
 
 struct Access {
@@ -60,9 +57,14 @@ bool reads_any(Scalar root, const std::vector<int>& slots);
 class LoopScope : private symbolic::Facts {
  public:
   LoopScope() = default;
-  explicit LoopScope(std::vector<LoopRange> loops) : loops_(std::move(loops)) {}
-  void push(Expr var, Expr extent) { loops_.push_back({var, extent}); }
-  void pop() { loops_.pop_back(); }
+  explicit LoopScope(const std::vector<LoopRange>& loops) {
+    for (const LoopRange& l : loops) push(l.var, l.extent);
+  }
+  void push(Expr var, Expr extent);
+  void pop();
+  void push(const std::vector<LoopRange>& loops) {
+    for (const LoopRange& l : loops) push(l.var, l.extent);
+  }
   /// A condition that holds here (an enclosing If), as 0 / 1.
   void assume(Expr condition, bool holds);
   size_t assumptions() const { return known_.size(); }
@@ -70,22 +72,27 @@ class LoopScope : private symbolic::Facts {
   const std::vector<LoopRange>& loops() const { return loops_; }
 
   /// The largest / least value of `e` over all iterations of the loops from number `first` on, as an expression of what is outside
-  /// them; null where nothing is known. Of loops that do not run, nothing is said.
+  /// them; null where nothing is known. All of this is said of places where the loops run: a symbol without which an extent is 0
+  /// is not 0 there.
   Expr upper(Expr e, size_t first = 0) const { return bound(e, first, true); }
   Expr lower(Expr e, size_t first = 0) const { return bound(e, first, false); }
   /// Whether e >= 0 in every iteration; false is "not known".
   bool is_nonnegative(Expr e) const;
+  bool is_nonzero(Expr e) const { return nonzero(e) || at_least(e, 1); }
   symbolic::Truth truth(Expr condition) const;
   /// An equal expression, where the ranges of the loops make a simpler one.
   Expr simplify(Expr e) const;
 
  private:
+  symbolic::Interval range(Expr e) const override;
   Expr bound(Expr e, size_t first, bool up) const;
   /// Bounds `e` over one loop; the extents of the others stay.
   Expr bound_over(Expr e, const LoopRange& loop, bool up) const;
   bool prove_further(const symbolic::Polynomial& p, int64_t bound, Search search) const override;
 
   std::vector<LoopRange> loops_;
+  std::vector<Expr> positive_;           // symbols that are at least 1 as the loops run
+  std::vector<size_t> positive_before_;  // for each loop
   std::vector<std::pair<Expr, bool>> known_;
 };
 

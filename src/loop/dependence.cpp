@@ -17,8 +17,11 @@ namespace {
 // That two index vectors are equal, each under its own values of the loops' variables, and what follows.
 class Equations {
  public:
-  Equations(Expr var, const std::vector<LoopRange>& left, const std::vector<LoopRange>& right)
-      : var_(var), left_(left), right_(right) {}
+  Equations(Expr var, const LoopScope& outer, const std::vector<LoopRange>& left, const std::vector<LoopRange>& right)
+      : var_(var), left_(left), right_(right), outer_(outer), left_scope_(outer), right_scope_(outer) {
+    left_scope_.push(left);
+    right_scope_.push(right);
+  }
 
   /// Adds left = right; `settled` afterwards if the variable is the same on both sides, or nothing can be equal.
   void add(Expr left, Expr right) {
@@ -71,26 +74,28 @@ class Equations {
     return sum;
   }
 
+  // Over the loops of this side; what is around them is the same on both.
+  Expr upper(const LoopScope& side, Expr e) const { return side.upper(e, outer_.loops().size()); }
+  Expr lower(const LoopScope& side, Expr e) const { return side.lower(e, outer_.loops().size()); }
+
   // |rest_a - rest_b| < |c|, as both lie within one interval shorter than |c|.
   bool is_below(Expr c, const Terms& rest_a, const Terms& rest_b) const {
     const symbolic::Interval sign = c.range();
     if (sign.lo < 0 && sign.hi > 0) return false;
     const Expr size = sign.lo >= 0 ? c : -c;
-    const LoopScope left(left_), right(right_);
     const Expr a = sum_of(rest_a), b = sum_of(rest_b);
-    const Expr up_a = left.upper(a), low_a = left.lower(a), up_b = right.upper(b), low_b = right.lower(b);
+    const Expr up_a = upper(left_scope_, a), low_a = lower(left_scope_, a);
+    const Expr up_b = upper(right_scope_, b), low_b = lower(right_scope_, b);
     if (!up_a || !low_a || !up_b || !low_b) return false;
-    const LoopScope none;
-    return none.is_nonnegative(size - 1 - (up_a - low_b)) && none.is_nonnegative(size - 1 - (up_b - low_a));
+    return left_scope_.is_nonnegative(size - 1 - (up_a - low_b)) && left_scope_.is_nonnegative(size - 1 - (up_b - low_a));
   }
 
   bool is_contradiction(const Terms& a, const Terms& b) const {
-    const LoopScope left(left_), right(right_), none;
     const Expr sum_a = sum_of(a), sum_b = sum_of(b);
-    const Expr up_a = left.upper(sum_a), low_b = right.lower(sum_b);
-    if (up_a && low_b && none.is_nonnegative(low_b - up_a - 1)) return true;
-    const Expr up_b = right.upper(sum_b), low_a = left.lower(sum_a);
-    if (up_b && low_a && none.is_nonnegative(low_a - up_b - 1)) return true;
+    const Expr up_a = upper(left_scope_, sum_a), low_b = lower(right_scope_, sum_b);
+    if (up_a && low_b && left_scope_.is_nonnegative(low_b - up_a - 1)) return true;
+    const Expr up_b = upper(right_scope_, sum_b), low_a = lower(left_scope_, sum_a);
+    if (up_b && low_a && left_scope_.is_nonnegative(low_a - up_b - 1)) return true;
     // All terms divisible by g, and the constants apart by what is not.
     int64_t g = 0;
     for (const Terms* side : {&a, &b}) {
@@ -112,7 +117,7 @@ class Equations {
       const auto [left, right] = equal_[i];
       if (left.kind() != ExprKind::kMod || right.kind() != ExprKind::kMod) continue;
       const Expr m = left.args()[1];
-      if (right.args()[1] != m || is_varying(m) || !is_nonzero(m, left, right)) continue;
+      if (right.args()[1] != m || is_varying(m) || !left_scope_.is_nonzero(m)) continue;
       const Expr x = left.args()[0], y = right.args()[0];
       for (const auto& [quotient_left, quotient_right] : equal_) {
         if (quotient_left == symbolic::floordiv(x, m) && quotient_right == symbolic::floordiv(y, m)) {
@@ -133,27 +138,17 @@ class Equations {
     return in(left_) || in(right_);
   }
 
-  // Either by its range, or because a loop with such a factor in its extent would not run.
-  bool is_nonzero(Expr m, Expr left, Expr right) const {
-    const symbolic::Interval r = m.range();
-    if (r.lo > 0 || r.hi < 0) return true;
-    const auto runs_only_if_nonzero = [&](const std::vector<LoopRange>& loops, Expr e) {
-      return std::any_of(loops.begin(), loops.end(), [&](const LoopRange& l) {
-        return symbolic::depends_on(e, l.var) && is_empty_without(l.extent, m);
-      });
-    };
-    return runs_only_if_nonzero(left_, left) && runs_only_if_nonzero(right_, right);
-  }
-
   Expr var_;
   const std::vector<LoopRange>& left_;
   const std::vector<LoopRange>& right_;
+  const LoopScope& outer_;
+  LoopScope left_scope_, right_scope_;
   std::vector<std::pair<Expr, Expr>> pending_, seen_, equal_;
   bool settled_ = false;
 };
 
-bool may_meet(Expr var, const Access& a, const Access& b) {
-  Equations equations(var, a.loops, b.loops);
+bool may_meet(Expr var, const LoopScope& outer, const Access& a, const Access& b) {
+  Equations equations(var, outer, a.loops, b.loops);
   const size_t rank = std::min(a.index.size(), b.index.size());
   for (size_t d = 0; d < rank; ++d) {
     const Expr left = ir::as_expr(a.index[d]), right = ir::as_expr(b.index[d]);
@@ -177,7 +172,7 @@ std::string describe(const Access& a) {
 
 }  // namespace
 
-std::string find_dependence(const Kernel& kernel, const For& loop, Reduction reduction) {
+std::string find_dependence(const Kernel& kernel, const For& loop, const LoopScope& outer, Reduction reduction) {
   const Stmt root = make(loop);
   std::vector<Access> accesses = accesses_in(root);
   const std::vector<int> priv = slots_allocated_in(loop.body), written = slots_written_in(loop.body);
@@ -199,7 +194,7 @@ std::string find_dependence(const Kernel& kernel, const For& loop, Reduction red
     for (size_t k = i; k < accesses.size(); ++k) {
       const Access &a = accesses[i], &b = accesses[k];
       if (a.slot != b.slot || (a.kind == AccessKind::kLoad && b.kind == AccessKind::kLoad)) continue;
-      if (is_allowed(a, b) || !may_meet(loop.var, a, b)) continue;
+      if (is_allowed(a, b) || !may_meet(loop.var, outer, a, b)) continue;
       if (i == k) return fmt::format("iterations may meet in buffer {}, {}", kernel.buffers[a.slot].name, describe(a));
       return fmt::format("buffer {} is {} and {}", kernel.buffers[a.slot].name, describe(a), describe(b));
     }

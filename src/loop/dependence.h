@@ -22,7 +22,8 @@ enum class Reduction : uint8_t {
   kAny,         // where iterations only change their order
 };
 
-/// Empty if the iterations of `loop` are independent, else the reason: "buffer out is stored at [i] and loaded at [i - 1]".
-std::string find_dependence(const Kernel& kernel, const For& loop, Reduction reduction);
+/// Empty if the iterations of `loop`, which stands inside of `outer`, are independent, else the reason: "buffer out is stored at [i]
+/// and loaded at [i - 1]".
+std::string find_dependence(const Kernel& kernel, const For& loop, const LoopScope& outer, Reduction reduction);
 
 }  // namespace stax::loop

@@ -129,12 +129,12 @@ const For& inner_loop(const Edit& edit, const For& outer, Expr inner) {
 }
 
 /// outer { inner { body } } -> inner { outer { body } }, if one of the two can change its order.
-Stmt exchange(const Edit& edit, const For& outer, const For& inner) {
+Stmt exchange(const Edit& edit, const LoopScope& scope, const For& outer, const For& inner) {
   For inside = outer, outside = inner;
   inside.body = inner.body;
   outside.body = make(inside);
-  const std::string outer_dependence = find_dependence(edit.kernel, outer, Reduction::kAny);
-  if (!outer_dependence.empty() && !find_dependence(edit.kernel, outside, Reduction::kAny).empty()) {
+  const std::string outer_dependence = find_dependence(edit.kernel, outer, scope, Reduction::kAny);
+  if (!outer_dependence.empty() && !find_dependence(edit.kernel, outside, scope, Reduction::kAny).empty()) {
     edit.fail(fmt::format("loops {} and {}", loop_name(outer.var), loop_name(inner.var)),
               "neither has independent iterations: " + outer_dependence);
   }
@@ -147,12 +147,12 @@ bool is_plain(LoopKind kind) { return kind == LoopKind::kSerial || kind == LoopK
 
 Kernel interchange(Edit edit) {
   const Expr i = edit.loop(edit.word(0)), j = edit.loop(edit.word(1));
-  edit.replace_loops(i, [&](const For& outer, const LoopScope&) {
+  edit.replace_loops(i, [&](const For& outer, const LoopScope& scope) {
     const For& inner = inner_loop(edit, outer, j);
     for (const For* f : {&outer, &inner}) {
       if (!is_plain(f->kind)) edit.fail("loop " + loop_name(f->var), "parallel and vector loops stay where they are");
     }
-    return exchange(edit, outer, inner);
+    return exchange(edit, scope, outer, inner);
   });
   return std::move(edit.kernel);
 }
@@ -195,11 +195,11 @@ Kernel tile(Edit edit) {
     }
     vars[k] = edit.new_loop(edit.word(4 + k), extents[k]);
   }
-  edit.replace_loops(i, [&](const For& outer, const LoopScope&) {
+  edit.replace_loops(i, [&](const For& outer, const LoopScope& scope) {
     const For& inner = inner_loop(edit, outer, j);
     edit.require_kind(outer, LoopKind::kSerial);
     edit.require_kind(inner, LoopKind::kSerial);
-    exchange(edit, outer, inner);  // for the check
+    exchange(edit, scope, outer, inner);  // for the check
     const Expr row = vars[0] * height + vars[2], column = vars[1] * width + vars[3];
     Stmt body = substitute(inner.body, {{i.node(), row}, {j.node(), column}});
     const Expr inside = symbolic::logical_and(symbolic::less(row, rows), symbolic::less(column, columns));
@@ -229,7 +229,7 @@ Kernel unroll(Edit edit) {
 Kernel vectorize(Edit edit) {
   const Expr i = edit.loop(edit.word(0));
   const auto width = static_cast<int>(edit.number(1, 1, 1024));
-  edit.replace_loops(i, [&](const For& loop, const LoopScope&) {
+  edit.replace_loops(i, [&](const For& loop, const LoopScope& outer) {
     const std::string name = "loop " + loop_name(i);
     edit.require_kind(loop, LoopKind::kSerial);
     visit(loop.body, [&](const Stmt& s) {
@@ -241,7 +241,7 @@ Kernel vectorize(Edit edit) {
         edit.fail(name, fmt::format("it encloses the local buffer {}; sink it first", edit.kernel.buffers[a->slot].name));
       }
     });
-    const std::string dependence = find_dependence(edit.kernel, loop, Reduction::kInvariant);
+    const std::string dependence = find_dependence(edit.kernel, loop, outer, Reduction::kInvariant);
     if (!dependence.empty()) edit.fail(name, "its iterations are not independent: " + dependence);
     For copy = loop;
     copy.kind = LoopKind::kVector;
@@ -267,17 +267,18 @@ Kernel parallelize(Edit edit) {
     s = f->body;
   }
   // Outward, one loop at a time.
-  Stmt whole = edit.kernel.body;
   for (size_t k = nest.size() - 1; k > 0; --k) {
     For outer = nest[k - 1], inner = nest[k];
     if (symbolic::depends_on(inner.extent, outer.var)) {
       edit.fail(name, fmt::format("its extent {} depends on loop {}", inner.extent.str(), loop_name(outer.var)));
     }
     outer.body = make(inner);
-    nest[k - 1] = *exchange(edit, outer, inner)->as<For>();
+    LoopScope scope;
+    for (size_t above = 0; above + 1 < k; ++above) scope.push(nest[above].var, nest[above].extent);
+    nest[k - 1] = *exchange(edit, scope, outer, inner)->as<For>();
   }
   For outermost = nest[0];
-  const std::string dependence = find_dependence(edit.kernel, outermost, Reduction::kForbidden);
+  const std::string dependence = find_dependence(edit.kernel, outermost, LoopScope(), Reduction::kForbidden);
   if (!dependence.empty()) edit.fail(name, "its iterations are not independent: " + dependence);
   outermost.kind = LoopKind::kParallel;
   edit.kernel.body = make(std::move(outermost));

@@ -149,7 +149,7 @@ Kernel sink(Edit edit) {
   edit.common_extent(i);
   edit.replace_loops(i, [&](const For& loop, const LoopScope& outer) {
     edit.require_kind(loop, LoopKind::kSerial);
-    const std::string dependence = find_dependence(edit.kernel, loop, Reduction::kAny);
+    const std::string dependence = find_dependence(edit.kernel, loop, outer, Reduction::kAny);
     if (!dependence.empty()) edit.fail("loop " + loop_name(i), "its iterations are not independent: " + dependence);
     return Sinker(edit, loop, outer).push(loop.body);
   });

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// split i f -> io ii [exact | guard | separate it | cases it]
+// split i f -> io ii [exact | guard | bounded | clamped | separate it | cases it]
 //
 // With q = n div f whole tiles and n mod f iterations left:
 //   exact      for io in n/f  { for ii in f  body(io*f + ii) }
 //   guard      for io in ceil(n/f) { for ii in f  if io*f + ii < n  body(io*f + ii) }
+//   bounded    for io in ceil(n/f) { for ii in min(f, n - io*f)  body(io*f + ii) }
+//   clamped    for io in ceil(n/f) { for ii in f  body(min(io*f + ii, n - 1)), where stores to arguments are made only if io*f + ii < n }
 //   separate   for io in q { for ii in f  body(io*f + ii) };  for it in n mod f  body(q*f + it)
 //   cases      for io in ceil(n/f) { if io < q { for ii in f  body(io*f + ii) } else { for it in n mod f  body(io*f + it) } }
-// The order of iterations stays, so all are legal; only `exact` has something to prove. `cases` keeps one outer loop, which can
+// The order of iterations stays, so all are legal; `exact` has something to prove, and `clamped`, which does the last iteration again and
+// again without storing it, allows no updates of arguments. `cases` keeps one outer loop, which can
 // still be interchanged, fused and made parallel, and has no guard where the time is spent.
 #include <fmt/format.h>
 
@@ -16,7 +19,7 @@ namespace stax::loop {
 
 namespace {
 
-enum class Mode : uint8_t { kExact, kGuard, kSeparate, kCases };
+enum class Mode : uint8_t { kExact, kGuard, kBounded, kClamped, kSeparate, kCases };
 
 Mode parse_mode(const Edit& edit) {
   if (edit.step.words.size() == 4) return Mode::kGuard;
@@ -24,9 +27,41 @@ Mode parse_mode(const Edit& edit) {
   const bool has_tail = edit.step.words.size() == 6;
   if (word == "exact" && !has_tail) return Mode::kExact;
   if (word == "guard" && !has_tail) return Mode::kGuard;
+  if (word == "bounded" && !has_tail) return Mode::kBounded;
+  if (word == "clamped" && !has_tail) return Mode::kClamped;
   if (word == "separate" && has_tail) return Mode::kSeparate;
   if (word == "cases" && has_tail) return Mode::kCases;
-  edit.fail(word, "expected exact, guard, separate and a loop, or cases and a loop");
+  edit.fail(word, "expected exact, guard, bounded, clamped, separate and a loop, or cases and a loop");
+}
+
+// The body of iteration `at`, which may be past the end: then the last iteration's, without its stores to arguments.
+Stmt clamped(const Edit& edit, const For& loop, Expr at, Expr count) {
+  const Expr inside = symbolic::less(at, count), last = symbolic::min(at, count - 1);
+  const symbolic::Substitution exact{{loop.var.node(), at}}, repeated{{loop.var.node(), last}};
+  std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) -> Stmt {
+    if (const For* f = s->as<For>()) {
+      For copy = *f;
+      copy.extent = symbolic::substitute(f->extent, repeated);
+      copy.body = go(f->body);
+      return make(std::move(copy));
+    }
+    if (const Block* b = s->as<Block>()) {
+      Block copy;
+      for (const Stmt& each : b->statements) copy.statements.push_back(go(each));
+      return make(std::move(copy));
+    }
+    if (const Allocate* a = s->as<Allocate>()) return make(Allocate{a->slot, go(a->body)});
+    if (const If* i = s->as<If>()) return make(If{ir::substitute(i->condition, repeated), go(i->then_body), i->else_body ? go(i->else_body) : Stmt()});
+    if (const Store* store = s->as<Store>(); store && store->slot < edit.kernel.arguments) {
+      if (inside.is_constant(1)) return substitute(s, exact);
+      return make(If{condition_of(const_cast<Edit&>(edit).context(), inside), substitute(s, exact), {}});
+    }
+    if (const Update* update = s->as<Update>(); update && update->slot < edit.kernel.arguments) {
+      edit.fail("loop " + loop_name(loop.var), "clamped iterations may not update the argument " + edit.kernel.buffers[update->slot].name);
+    }
+    return substitute(s, repeated);
+  };
+  return go(loop.body);
 }
 
 }  // namespace
@@ -44,11 +79,12 @@ Kernel split(Edit edit) {
   if (mode == Mode::kExact && !left.is_constant(0)) {
     edit.fail("loop " + loop_name(i), fmt::format("{} does not provably divide its extent {}", factor, extent.str()));
   }
-  const bool up = mode == Mode::kGuard || mode == Mode::kCases;
+  const bool up = mode != Mode::kExact && mode != Mode::kSeparate;
   const Expr outer_extent = up ? symbolic::ceildiv(count, factor) : whole;
   const Expr inner_extent = context.exprs.constant(factor);
   if (outer_name == inner_name) edit.fail("loop " + outer_name, "both loops are called so");
   const Expr io = edit.new_loop(outer_name, outer_extent), ii = edit.new_loop(inner_name, inner_extent);
+  const Expr rest = symbolic::min(inner_extent, count - io * factor);
   const Expr it = has_tail ? edit.new_loop(edit.word(5), left) : Expr();
   if (has_tail && (edit.word(5) == outer_name || edit.word(5) == inner_name)) {
     edit.fail("loop " + edit.word(5), "the tail needs a name of its own");
@@ -61,12 +97,16 @@ Kernel split(Edit edit) {
   edit.replace_loops(i, [&](const For& loop, const LoopScope&) -> Stmt {
     edit.require_kind(loop, LoopKind::kSerial);
     const Expr steady = io * factor + ii;
+    if (mode == Mode::kClamped) {
+      Stmt inner = make(For{ii, inner_extent, LoopKind::kSerial, 0, clamped(edit, loop, steady, count)});
+      return make(For{io, outer_extent, LoopKind::kSerial, 0, std::move(inner)});
+    }
     Stmt body = substitute(loop.body, {{i.node(), steady}});
     if (mode == Mode::kGuard) {
       const Expr inside = symbolic::less(steady, count);
       if (!inside.is_constant(1)) body = make(If{condition_of(context, inside), std::move(body), {}});
     }
-    Stmt nest = make(For{ii, inner_extent, LoopKind::kSerial, 0, std::move(body)});
+    Stmt nest = make(For{ii, mode == Mode::kBounded ? rest : inner_extent, LoopKind::kSerial, 0, std::move(body)});
     if (!has_tail) return make(For{io, outer_extent, LoopKind::kSerial, 0, std::move(nest)});
     const Expr last = (mode == Mode::kSeparate ? whole : io) * factor + it;
     Stmt tail_body = substitute(copier.copy(loop.body), {{i.node(), last}});

@@ -8,5 +8,4 @@ Kernel double_buffer(Edit edit) { edit.fail(edit.step.verb, "not there yet"); }
 Kernel split_reduction(Edit edit) { edit.fail(edit.step.verb, "not there yet"); }
 Kernel hoist_loop_invariants(const Kernel& kernel) { return kernel; }
 Kernel partition_loops(const Kernel& kernel) { return kernel; }
-void interpret(const Kernel&, std::span<void* const>, std::span<const int64_t>) { internal_error("interpret is not there yet"); }
 }  // namespace stax::loop

@@ -407,12 +407,12 @@ Truth ConstraintSet::truth(Expr condition) const {
     const Truth t = truth(inner);
     return t == Truth::kUnknown ? t : t == Truth::kYes ? Truth::kNo : Truth::kYes;
   }
+  // Of values that are not negative, a minimum is 0 where one of them is, a maximum where all are.
   const bool is_min = c.kind() == ExprKind::kMin;
-  if (is_min || c.kind() == ExprKind::kMax) {
-    // A minimum is 0 where one argument is 0 and none is negative; it is not 0 where all are above it.
+  const auto is_natural = [&](Expr arg) { return facts.range(arg).lo >= 0; };
+  if ((is_min || c.kind() == ExprKind::kMax) && std::all_of(c.args().begin(), c.args().end(), is_natural)) {
     bool decided = true;
     for (Expr arg : c.args()) {
-      if (facts.range(arg).lo < 0) return Truth::kUnknown;
       const Truth t = truth(arg);
       if (t == (is_min ? Truth::kNo : Truth::kYes)) return t;
       decided = decided && t != Truth::kUnknown;

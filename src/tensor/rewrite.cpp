@@ -204,6 +204,34 @@ Expr linear_index(symbolic::ExprTable& table, const std::vector<Expr>& indices, 
   return linear;
 }
 
+std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& from, const std::vector<Expr>& to,
+                                                        const std::vector<Expr>& indices) {
+  std::vector<Expr> result;
+  size_t next = 0;
+  for (Expr extent : from) {
+    if (extent.is_constant(1)) {
+      result.push_back(graph.exprs().constant(0));
+      continue;
+    }
+    // The run of axes of `to` that make up this one.
+    Expr product = graph.exprs().constant(1);
+    Expr linear = graph.exprs().constant(0);
+    bool found = false;
+    while (!found && next < to.size()) {
+      product = product * to[next];
+      linear = to[next].is_constant(1) ? linear : linear * to[next] + indices[next];
+      ++next;
+      found = product == extent || graph.constraints.equal(product, extent) == Truth::kYes;
+    }
+    if (!found) return std::nullopt;
+    result.push_back(linear);
+  }
+  for (; next < to.size(); ++next) {
+    if (!to[next].is_constant(1)) return std::nullopt;
+  }
+  return result;
+}
+
 symbolic::ConstraintSet facts_inside(const Graph& graph, const std::vector<Axis>& axes, const std::vector<Axis>& reductions) {
   symbolic::ConstraintSet facts = graph.constraints;
   for (const std::vector<Axis>* list : {&axes, &reductions}) {

@@ -28,6 +28,11 @@ void substitute_symbols(Graph& graph, const symbolic::Substitution& map);
 /// Row-major position of `indices` in a tensor of `extents`.
 Expr linear_index(symbolic::ExprTable& table, const std::vector<Expr>& indices, const std::vector<Expr>& extents);
 
+/// Where the element at `indices` of a tensor of extents `to` is in its reshape to `from`, if that takes no division: each axis of `from` is then
+/// an axis of `to`, or several merged. nullopt otherwise.
+std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& from, const std::vector<Expr>& to,
+                                                        const std::vector<Expr>& indices);
+
 /// What is known inside the bodies of an op: the graph's facts and the ranges of the axes.
 symbolic::ConstraintSet facts_inside(const Graph& graph, const std::vector<Axis>& axes, const std::vector<Axis>& reductions);
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cmath>
 #include <limits>
+#include <random>
 
+#include "symbolic/evaluate.h"
 #include "unit/tensor/graph_fixture.h"
 
 namespace stax::tensor {
@@ -176,6 +179,68 @@ TEST_F(BuilderTest, HostIntsOfDataBindTheValueItself) {
 TEST_F(BuilderTest, HostIntsInARange) {
   EXPECT_EQ(message_of([&] { b.host_int(b.constant(DType::kI64, 7), {-2, 1}); }),
             "'value0' is 7, which is outside -2 .. 1");
+}
+
+// Random shape arithmetic: what the contents say at given sizes is what the ops compute there.
+TEST(BuilderContents, AgreeWithTheInterpreter) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
+    Graph graph(std::make_shared<ir::Context>());
+    Builder b(graph, graph.body);
+    const Expr n = graph.exprs().new_symbol({.name = "n", .range = {0, 40}});
+    const Expr m = graph.exprs().new_symbol({.name = "m", .range = {1, 9}});
+    graph.inputs.push_back({"x", graph.add_input(graph.body, Type::tensor(DType::kF32, {n, m}), "x")});
+    std::vector<Value*> values = {b.ints({n, m, b.constant_expr(3)}), b.ints({m, n - m, b.constant_expr(-2)}),
+                                  b.constant(Literal::ints({2, 0, -5}))};
+    static constexpr ScalarOp kOps[] = {
+        ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul,   ScalarOp::kDiv,  ScalarOp::kModFloor,  ScalarOp::kModTrunc,
+        ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kEqual, ScalarOp::kLess, ScalarOp::kLessEqual, ScalarOp::kNotEqual};
+    static constexpr ScalarOp kUnary[] = {ScalarOp::kNeg, ScalarOp::kAbs, ScalarOp::kSign, ScalarOp::kNot};
+    for (int step = 0; step < 6; ++step) {
+      Value* x = values[pick(values.size())];
+      Value* y = values[pick(values.size())];
+      switch (pick(6)) {
+        case 0:
+        case 1: values.push_back(b.cast(b.binary(kOps[pick(std::size(kOps))], x, y), DType::kI64)); break;
+        case 2: values.push_back(b.unary(kUnary[pick(std::size(kUnary))], x)); break;
+        case 3: {
+          const DType narrow = std::array{DType::kI32, DType::kI8, DType::kU8, DType::kBool}[pick(4)];
+          values.push_back(b.cast(b.cast(x, narrow), DType::kI64));
+          break;
+        }
+        case 4:
+          values.push_back(
+              b.gather(b.concat({x, y}, 0), b.constant(Literal::ints({static_cast<int64_t>(pick(6)), -1, 2})), 0));
+          break;
+        case 5:
+          values.push_back(b.pointwise(
+              {x, y, values[0]}, [&](std::span<const Scalar> v) { return select(less(v[0], v[1]), v[2], v[0]); }));
+          break;
+      }
+    }
+    for (Value* v : values) {
+      graph.outputs.push_back({"y" + std::to_string(v->id), v});
+      graph.body.outputs.push_back(v);
+    }
+    verify(graph);
+    for (const auto& [size_n, size_m] : {std::pair{0, 1}, {1, 9}, {40, 7}, {13, 2}}) {
+      Item data;
+      data.tensor = Literal(DType::kF32, {size_n, size_m});
+      for (int64_t i = 0; i < data.tensor.count(); ++i) data.tensor.set(i, {.f = 0});
+      const std::vector<Item> results = interpret(graph, {data});
+      for (size_t k = 0; k < values.size(); ++k) {
+        if (!values[k]->contents) continue;
+        for (int64_t i = 0; i < 3; ++i) {
+          const Expr e = (*values[k]->contents)[static_cast<size_t>(i)];
+          ASSERT_EQ(symbolic::evaluate(e, {{n.node(), size_n}, {m.node(), size_m}}), results[k].tensor.at(i).i)
+              << "seed " << seed << ", n " << size_n << ", m " << size_m << ", element " << i << " of " << k << ": "
+              << e.str() << "\n"
+              << print(graph);
+        }
+      }
+    }
+  }
 }
 
 // ---- helpers

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fusion: which values exist in memory, and which only inside the kernel that uses them.
+//
+// Ops are visited in order, so that a producer has taken in its own producers before its consumers look at it. A consumer then
+//   1. takes in maps: the load of a map's element is replaced by the map's body at the load's indices. What that costs is arithmetic done
+//      again, once for each consumer and for each time that the consumer reads an element; what it brings is a value that is neither written nor
+//      read. Cheap bodies go everywhere; expensive ones only into a sole consumer that reads each element once;
+//   2. if it is itself a map, becomes the epilogue of a reduction that it alone reads, point by point.
+// A Reshape in between changes nothing in memory, so both see through it where the indices need no division.
+//
+// Contractions run at the speed of their inner loop, so their loads stay loads: only index maps that stay affine, casts and zero points are
+// taken in, and only if the vector axis stays contiguous.
+//
+// Every step removes one load of a map from a consumer and adds only loads of values that come earlier, so it ends.
+#include <algorithm>
+
+#include "tensor/classify.h"
+#include "tensor/fusion_cost.h"
+#include "tensor/passes.h"
+#include "tensor/rewrite.h"
+
+namespace stax::tensor {
+
+using ir::ScalarKind;
+using ir::ScalarOp;
+
+namespace {
+
+// A kernel beyond these takes longer to compile and runs out of registers.
+constexpr size_t kMostNodes = 250;
+constexpr size_t kMostOperands = 12;
+
+// A body up to this much may be evaluated more than once for each element, or by more than one consumer.
+constexpr int kCheapWeight = 16;
+constexpr int kCheapLoads = 3;
+constexpr int kSharedLoads = 2;
+
+/// Ops that read each value; null stands for a block's output. An op appears once for each operand.
+class Users {
+ public:
+  explicit Users(Graph& graph) {
+    add_outputs(graph.body);
+    for_each_op(graph.body, [&](Op& op) {
+      add(op);
+      if (If* branch = op.as<If>()) {
+        add_outputs(*branch->then_block);
+        add_outputs(*branch->else_block);
+      } else if (Loop* loop = op.as<Loop>()) {
+        add_outputs(*loop->body);
+      }
+    });
+  }
+  const std::vector<Op*>& of(const Value* v) { return users_[v]; }
+  bool is_sole(const Value* v, const Op& op) {
+    const std::vector<Op*>& u = users_[v];
+    return std::all_of(u.begin(), u.end(), [&](const Op* x) { return x == &op; });
+  }
+  void add(Op& op) {
+    for (const Value* v : op.operands) users_[v].push_back(&op);
+  }
+  /// To be called before an op's operands change, or when it is dead; producers that nothing uses any more die with it.
+  void remove(Op& op, const std::vector<Value*>& operands) {
+    for (const Value* v : operands) {
+      std::vector<Op*>& u = users_[v];
+      const auto at = std::find(u.begin(), u.end(), &op);
+      if (at != u.end()) u.erase(at);
+      if (u.empty() && v->producer != nullptr) retire(*v->producer);
+    }
+  }
+
+ private:
+  void add_outputs(Block& block) {
+    for (const Value* v : block.outputs) users_[v].push_back(nullptr);
+  }
+  void retire(Op& op) {
+    const bool is_pure = op.kind() == OpKind::kCompute || op.kind() == OpKind::kReshape;
+    if (!is_pure) return;
+    const std::vector<Value*> operands = op.operands;
+    remove(op, operands);
+  }
+  std::unordered_map<const Value*, std::vector<Op*>> users_;
+};
+
+/// A producer seen through the Reshapes on the way to it.
+struct Source {
+  Op* op = nullptr;
+  std::vector<const Value*> views;  // from the consumer's operand to the producer's result, both included
+};
+
+Source source_of(Value* v) {
+  Source s;
+  s.views.push_back(v);
+  while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) {
+    v = v->producer->operands[0];
+    s.views.push_back(v);
+  }
+  s.op = v->producer;
+  return s;
+}
+
+size_t nodes_of(const Op& op) {
+  size_t count = 0;
+  visit_scalars(op, [&](Scalar) { ++count; });
+  return count;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(Graph& graph) : graph_(graph), users_(graph) {}
+
+  bool run(Block& block) {
+    bool changed = false;
+    // Ops that are inserted go before the one at hand.
+    for (const auto& op : block.ops) {
+      if (If* branch = op->as<If>()) {
+        changed |= run(*branch->then_block);
+        changed |= run(*branch->else_block);
+      } else if (Loop* loop = op->as<Loop>()) {
+        changed |= run(*loop->body);
+      } else if (op->kind() == OpKind::kCompute || op->kind() == OpKind::kScatter) {
+        changed |= take_in_maps(*op);
+        changed |= become_epilogue(*op);
+      }
+    }
+    return changed;
+  }
+
+ private:
+  // ---- maps into consumers
+
+  bool take_in_maps(Op& op) {
+    bool changed = false;
+    for (size_t slot = 0; slot < op.operands.size();) {
+      if (take_in(op, static_cast<int>(slot))) {
+        changed = true;
+        slot = 0;  // the operands are others now
+      } else {
+        ++slot;
+      }
+    }
+    return changed;
+  }
+
+  bool take_in(Op& consumer, int slot) {
+    const Source source = source_of(consumer.operands[slot]);
+    if (source.op == nullptr || source.op->block != consumer.block) return false;
+    const Compute* map = source.op->as<Compute>();
+    if (map == nullptr || map->combiner != Combiner::kNone) return false;
+    if (consumer.kind() == OpKind::kScatter && slot == 0) return false;
+    std::vector<Scalar> loads;
+    visit_scalars(consumer, [&](Scalar x) {
+      if (x->kind == ScalarKind::kLoad && x->slot == slot) loads.push_back(x);
+    });
+    std::vector<std::vector<Scalar>> indices;
+    for (Scalar load : loads) {
+      auto own = indices_at(source, load);
+      if (!own) return false;
+      indices.push_back(std::move(*own));
+    }
+    if (loads.empty()) return false;
+    const bool too_large = is_too_large(graph_, map->axes);
+    if (!too_large && !is_worth_it(consumer, source, loads, indices)) return false;
+    return replace_loads(consumer, slot, *source.op, loads, indices, too_large);
+  }
+
+  /// A load's indices as indices of the producer's result.
+  std::optional<std::vector<Scalar>> indices_at(const Source& source, Scalar load) {
+    if (source.views.size() == 1) return load->args;
+    std::vector<Expr> at;
+    for (Scalar a : load->args) {
+      at.push_back(ir::as_expr(a));
+      if (!at.back()) return std::nullopt;
+    }
+    for (size_t k = 0; k + 1 < source.views.size(); ++k) {
+      auto next = indices_before_reshape(graph_, source.views[k + 1]->type.extents, source.views[k]->type.extents, at);
+      if (!next) return std::nullopt;
+      at = std::move(*next);
+    }
+    std::vector<Scalar> result;
+    for (Expr e : at) result.push_back(graph_.scalars().index(e));
+    return result;
+  }
+
+  bool is_sole_user(const Op& consumer, const Source& source) {
+    for (size_t k = 0; k < source.views.size(); ++k) {
+      const Op* user = k == 0 ? &consumer : source.views[k - 1]->producer;
+      if (!users_.is_sole(source.views[k], *user)) return false;
+    }
+    return true;
+  }
+
+  /// Whether a map is written to memory whatever this consumer does.
+  bool exists_anyway(const Source& source, const BodyCost& cost) {
+    const std::vector<Op*>& users = users_.of(source.views.back());
+    return std::any_of(users.begin(), users.end(), [&](const Op* u) {
+      if (u == nullptr || u->block != source.op->block) return true;
+      if (u->kind() == OpKind::kReshape) return source.views.size() == 1;
+      if (u->kind() == OpKind::kScatter) return false;
+      const Compute* c = u->as<Compute>();
+      return c == nullptr || (!cost.index_map && classify(*c).kind == ComputeClass::kContraction);
+    });
+  }
+
+  bool is_worth_it(const Op& consumer, const Source& source, const std::vector<Scalar>& loads, const std::vector<std::vector<Scalar>>& indices) {
+    const Compute& map = *source.op->as<Compute>();
+    const BodyCost cost = cost_of(map);
+    const Compute* c = consumer.as<Compute>();
+    if (c != nullptr && feeds_contraction(*c, loads)) return is_plain_factor(map, cost);
+    const bool sole = is_sole_user(consumer, source);
+    const bool once = loads.size() == 1 && is_read_once(consumer, loads[0], indices[0], map);
+    if (cost.checked || cost.expensive) return sole && once;
+    if (sole && once) return true;
+    if (cost.weight > kCheapWeight || cost.loads > kCheapLoads) return false;
+    if (sole) return true;
+    // Each consumer would read memory out of order.
+    if (cost.transposes) return false;
+    return cost.loads <= (exists_anyway(source, cost) ? 1 : kSharedLoads);
+  }
+
+  bool is_read_once(const Op& consumer, Scalar load, const std::vector<Scalar>& indices, const Compute& map) {
+    std::vector<Expr> extents;
+    for (const Axis& a : map.axes) extents.push_back(a.extent);
+    if (const Scatter* s = consumer.as<Scatter>()) return reads_once(graph_, s->axes, {}, indices, extents);
+    const Compute& c = *consumer.as<Compute>();
+    bool in_body = false;
+    visit(c.body, [&](Scalar x) { in_body = in_body || x == load; });
+    return reads_once(graph_, c.axes, in_body ? c.reductions : std::vector<Axis>(), indices, extents);
+  }
+
+  static bool feeds_contraction(const Compute& c, const std::vector<Scalar>& loads) {
+    const Classification found = classify(c);
+    if (found.kind != ComputeClass::kContraction) return false;
+    return std::any_of(loads.begin(), loads.end(),
+                       [&](Scalar x) { return x == found.contraction.left || x == found.contraction.right; });
+  }
+
+  /// What a contraction may read through: an element at other indices, under casts, less a zero point.
+  bool is_plain_factor(const Compute& map, const BodyCost& cost) const {
+    if (cost.checked || cost.expensive) return false;
+    if (cost.index_map) return true;
+    bool plain = ir::is_integer(map.body->dtype);
+    int moving = 0;
+    visit(map.body, [&](Scalar x) {
+      if (x->kind == ScalarKind::kLoad) moving += x->args.size() > 1 ? 1 : 0;
+      if (x->kind == ScalarKind::kOp) plain = plain && x->op == ScalarOp::kSub;
+      for (Scalar a : x->args) plain = plain && (x->kind != ScalarKind::kLoad || ir::as_expr(a));
+    });
+    return plain && moving <= 1;
+  }
+
+  bool replace_loads(Op& consumer, int slot, const Op& producer, const std::vector<Scalar>& loads, const std::vector<std::vector<Scalar>>& indices,
+                     bool too_large) {
+    const Compute& map = *producer.as<Compute>();
+    const std::vector<Value*> old_operands = consumer.operands;
+    const Compute* before = consumer.as<Compute>();
+    const Classification old_class = before == nullptr ? Classification() : classify(*before);
+    std::vector<Scalar> old_scalars;
+    rewrite_scalars(consumer, [&](Scalar s) {
+      old_scalars.push_back(s);
+      return s;
+    });
+    std::vector<int> slots;
+    for (Value* v : producer.operands) slots.push_back(slot_of(consumer, v));
+    const Scalar body = ir::rewrite(map.body, {}, [&](Scalar x) {
+      return x->kind == ScalarKind::kLoad && slots[x->slot] != x->slot ? x->table->load(slots[x->slot], x->dtype, x->args) : x;
+    });
+    rewrite_scalars(consumer, [&](Scalar root) {
+      return ir::rewrite(root, {}, [&](Scalar x) {
+        if (x->kind != ScalarKind::kLoad || x->slot != slot) return x;
+        // Loads inside the indices may have been replaced already; then the indices are the ones at hand, seen through no Reshape.
+        const auto known = std::find(loads.begin(), loads.end(), x);
+        return at_indices(body, map.axes, known == loads.end() ? x->args : indices[known - loads.begin()]);
+      });
+    });
+    compact_operands(consumer);
+    const bool fits = nodes_of(consumer) <= kMostNodes && consumer.operands.size() <= kMostOperands;
+    if (too_large || (fits && keeps_contraction(consumer, old_class))) {
+      users_.add(consumer);
+      users_.remove(consumer, old_operands);
+      return true;
+    }
+    consumer.operands = old_operands;
+    size_t next = 0;
+    rewrite_scalars(consumer, [&](Scalar) { return old_scalars[next++]; });
+    return false;
+  }
+
+  /// A contraction stays one, its vector axis stays contiguous, and what moves with the inner loops stays affine.
+  static bool keeps_contraction(const Op& consumer, const Classification& old_class) {
+    if (old_class.kind != ComputeClass::kContraction) return true;
+    const Compute& c = *consumer.as<Compute>();
+    const Classification now = classify(c);
+    if (now.kind != ComputeClass::kContraction) return false;
+    const Contraction& was = old_class.contraction;
+    const Contraction& is = now.contraction;
+    if (was.vector_axis >= 0 && was.contiguous && (is.vector_axis != was.vector_axis || !is.contiguous)) return false;
+    std::vector<Axis> inner = c.reductions;
+    if (is.vector_axis >= 0) inner.push_back(c.axes[is.vector_axis]);
+    for (Scalar load : {is.left, is.right}) {
+      for (Scalar a : load->args) {
+        if (!is_affine(ir::as_expr(a), inner)) return false;
+      }
+    }
+    return true;
+  }
+
+  // ---- maps as epilogues
+
+  bool become_epilogue(Op& op) {
+    const Compute* map = op.as<Compute>();
+    if (map == nullptr || map->combiner != Combiner::kNone) return false;
+    // Of several reductions the contraction is the one whose result is not worth reading back; else the last.
+    int best = -1;
+    bool best_is_contraction = false;
+    for (size_t slot = 0; slot < op.operands.size(); ++slot) {
+      const Source source = source_of(op.operands[slot]);
+      if (!can_take_epilogue(op, static_cast<int>(slot), source)) continue;
+      const bool is_contraction = classify(*source.op->as<Compute>()).kind == ComputeClass::kContraction;
+      if (best >= 0 && best_is_contraction && !is_contraction) continue;
+      best = static_cast<int>(slot);
+      best_is_contraction = is_contraction;
+    }
+    if (best < 0) return false;
+    attach_epilogue(op, best, source_of(op.operands[best]));
+    return true;
+  }
+
+  bool can_take_epilogue(const Op& op, int slot, const Source& source) {
+    if (source.op == nullptr || source.op->block != op.block || !is_sole_user(op, source)) return false;
+    const Compute* reduction = source.op->as<Compute>();
+    if (reduction == nullptr || reduction->combiner == Combiner::kNone) return false;
+    const Compute& map = *op.as<Compute>();
+    if (!op.result()->type.has_static_rank() && source.views.size() > 1) return false;
+    // Point by point: one load, at the map's own axes.
+    bool identity = true;
+    int loads = 0;
+    visit(map.body, [&](Scalar x) {
+      if (x->kind != ScalarKind::kLoad || x->slot != slot) return;
+      ++loads;
+      identity = identity && x->args.size() == map.axes.size();
+      for (size_t k = 0; identity && k < map.axes.size(); ++k) {
+        const Expr e = ir::as_expr(x->args[k]);
+        identity = e && (e == map.axes[k].var || (map.axes[k].extent.is_constant(1) && e.is_constant(0)));
+      }
+    });
+    if (loads != 1 || !identity) return false;
+    if (!same_extents(graph_, source.views.front()->type.extents, op.result()->type.extents)) return false;
+    if (!axes_in_reduction(op, source)) return false;
+    const size_t nodes = ir::node_count(map.body) + nodes_of(*source.op);
+    std::vector<Value*> operands = op.operands;
+    operands.insert(operands.end(), source.op->operands.begin(), source.op->operands.end());
+    std::sort(operands.begin(), operands.end());
+    operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
+    return nodes <= kMostNodes && operands.size() - 1 <= kMostOperands;
+  }
+
+  /// The map's axes in terms of the reduction's.
+  std::optional<std::vector<Expr>> axes_in_reduction(const Op& op, const Source& source) {
+    const Compute& reduction = *source.op->as<Compute>();
+    std::vector<Expr> at;
+    for (const Axis& a : reduction.axes) at.push_back(a.var);
+    if (source.views.size() == 1) return at;
+    return indices_before_reshape(graph_, op.result()->type.extents, source.views.back()->type.extents, at);
+  }
+
+  void attach_epilogue(Op& op, int slot, const Source& source) {
+    const Compute map = *op.as<Compute>();
+    const Op& producer = *source.op;
+    const Compute& reduction = *producer.as<Compute>();
+    ir::ScalarTable& table = graph_.scalars();
+    const DType type = source.views.back()->type.dtype;
+    const std::vector<Value*> old_operands = op.operands;
+    std::vector<Value*> operands = producer.operands;
+    std::vector<int> slots;
+    for (Value* v : op.operands) {
+      const auto at = std::find(operands.begin(), operands.end(), v);
+      slots.push_back(static_cast<int>(at - operands.begin()));
+      if (at == operands.end()) operands.push_back(v);
+    }
+    const Scalar finished = reduction.epilogue ? reduction.epilogue
+                                               : table.cast(type, table.accumulator(is_arg(reduction.combiner) ? DType::kI64 : reduction.accumulate));
+    const std::vector<Expr> at = *axes_in_reduction(op, source);
+    symbolic::Substitution axes;
+    for (size_t k = 0; k < map.axes.size(); ++k) axes[map.axes[k].var.node()] = at[k];
+    Compute fused = reduction;
+    fused.epilogue = ir::rewrite(map.body, axes, [&](Scalar x) {
+      if (x->kind != ScalarKind::kLoad) return x;
+      if (x->slot == slot) return finished;
+      return table.load(slots[x->slot], x->dtype, x->args);
+    });
+    if (source.views.size() == 1) {
+      op.payload = std::move(fused);
+      op.operands = std::move(operands);
+      compact_operands(op);
+    } else {
+      // The reduction keeps its own extents; the map's are a view of it.
+      Type own = Type::tensor(op.result()->type.dtype, source.views.back()->type.extents);
+      Op* core = graph_.add_op(*op.block, std::move(fused), std::move(operands), {std::move(own)}, {}, op.source, &op);
+      compact_operands(*core);
+      users_.add(*core);
+      op.payload = Reshape{};
+      op.operands = {core->result()};
+    }
+    users_.add(op);
+    users_.remove(op, old_operands);
+  }
+
+  Graph& graph_;
+  Users users_;
+};
+
+}  // namespace
+
+bool fuse_ops(Graph& graph) { return Fuser(graph).run(graph.body); }
+
+}  // namespace stax::tensor
