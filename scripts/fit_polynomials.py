@@ -147,9 +147,9 @@ FITS = {
     "Exp32": (24, 4, exp_q, lambda r: r**2 / m.exp(r), same, -LN2_HALF, LN2_HALF, "exp(r) = 1 + r + r^2 q(r)"),
     "Log32": (24, 8, log1p_q, log1p_w, same, SQRT_HALF - 1, 1 / SQRT_HALF - 1, "log(1 + f) = f + f^2 q(f)"),
     "Tanh32": (24, 4, tanh_q, odd_weight(m.tanh), square, 0, F("0.65"), "tanh(x) = x + x^3 q(x^2), |x| <= 0.65"),
-    "Erf32": (24, 5, erf_rest, lambda x: 1 / erf_over_x(x), square, 0, F("0.95"), "erf(x) = x + x q(x^2), |x| <= 0.95"),
-    "LogErfc32": (24, 7, log_erfc, lambda x: m.erfc(x) / m.erf(x), same, F("0.93"), F("4.0"),
-                  "erf(x) = 1 - exp(q(x)), 0.93 <= x <= 4"),
+    "Erf32": (24, 5, erf_rest, lambda x: 1 / erf_over_x(x), square, 0, F("0.88"), "erf(x) = x + x q(x^2), |x| <= 0.875"),
+    "LogErfc32": (24, 7, log_erfc, lambda x: m.erfc(x) / m.erf(x), same, F("0.87"), F("4.0"),
+                  "erf(x) = 1 - exp(q(x)), 0.875 <= x <= 4"),
     "Sin32": (24, 2, sin_q, odd_weight(m.sin), square, 0, QUARTER, "sin(x) = x + x^3 q(x^2), |x| <= pi / 4"),
     "Cos32": (24, 2, cos_q, lambda x: x**4 / m.cos(x), square, 0, QUARTER, "cos(x) = 1 - x^2 / 2 + x^4 q(x^2), |x| <= pi / 4"),
     # In double, for results in float.

@@ -37,11 +37,7 @@ void KernelEmitter::declare_function() {
   function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, entry_, module_);
   function_->setDSOLocal(true);
   function_->addFnAttr(llvm::Attribute::NoUnwind);
-  function_->addFnAttr("no-builtins");
-  if (machine_is_wide()) {
-    function_->addFnAttr("prefer-vector-width", "512");
-    function_->addFnAttr("min-legal-vector-width", "512");
-  }
+  lanes_.tune(*function_);
   static constexpr const char* kNames[] = {"buffers", "params", "begin", "end", "scratch", "fault"};
   for (unsigned i = 0; i < 6; ++i) function_->getArg(i)->setName(kNames[i]);
   for (unsigned i : {0U, 1U, 4U, 5U}) function_->addParamAttr(i, llvm::Attribute::NoAlias);
@@ -64,8 +60,6 @@ void KernelEmitter::declare_function() {
   }
   b_.SetInsertPoint(body);
 }
-
-bool KernelEmitter::machine_is_wide() const { return lanes_.machine().isa == Isa::kAvx512; }
 
 void KernelEmitter::prepare_buffers() {
   loop::visit(kernel_.body, [&](const Stmt& s) {

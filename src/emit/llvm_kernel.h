@@ -98,7 +98,6 @@ class KernelEmitter {
   /// Runs `then` (and `otherwise`, if given) under a scalar condition.
   void branch(llvm::Value* condition, const std::function<void()>& then, const std::function<void()>& otherwise = {});
   void place_on_stack(int slot);
-  bool machine_is_wide() const;
   static bool is_cheap(const Stmt& s);
   llvm::Value* accumulate(const Contribution& c, llvm::Value* old);
   void update_lane_by_lane(const Place& place, const Contribution& c);

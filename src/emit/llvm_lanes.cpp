@@ -32,6 +32,13 @@ Machine machine_of(Isa isa) {
   return m;
 }
 
+void Lanes::tune(llvm::Function& f) const {
+  f.addFnAttr("no-builtins");
+  if (machine_.isa != Isa::kAvx512) return;
+  f.addFnAttr("prefer-vector-width", "512");
+  f.addFnAttr("min-legal-vector-width", "512");
+}
+
 // --- types and constants --------------------------------------------------------------------------------------------------
 
 llvm::Type* Lanes::with_lanes(llvm::Type* element, int lanes) const {

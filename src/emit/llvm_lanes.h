@@ -73,6 +73,9 @@ class Lanes {
   llvm::Value* mask_bits(llvm::Value* mask);
   llvm::Value* both(llvm::Value* mask, llvm::Value* other);  // null: all lanes
 
+  /// The attributes of every function that holds such code.
+  void tune(llvm::Function& f) const;
+
   const Machine& machine() const { return machine_; }
   llvm::IRBuilder<>& builder() { return b; }
   llvm::LLVMContext& context() const { return b.getContext(); }

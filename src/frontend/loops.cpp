@@ -235,7 +235,7 @@ class LoopBuilder {
     }
     Expr trips_made;
     if (!result_.scanned.empty()) {
-      const Expr bound = trips_ && b_.exprs().symbol_count() > 0 ? symbolic::max(b_.host_int(trips_), 0) : Expr();
+      const Expr bound = trips_ ? symbolic::max(b_.host_int(trips_), 0) : Expr();
       const int64_t most = bound ? std::max<int64_t>(b_.graph().constraints.range(bound).hi, 0) : symbolic::kMaxExtent;
       trips_made = loop.has_condition ? defined(name + ".trips", {0, most}) : bound;
     }

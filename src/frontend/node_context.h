@@ -159,6 +159,8 @@ std::span<const OperatorRow> shape_operators();         // ops_shape.cpp: reshap
 std::span<const OperatorRow> slice_operators();         // ops_slice.cpp: slice, pad, center crop
 std::span<const OperatorRow> index_operators();         // ops_index.cpp: gather and scatter families, onehot, nonzero, compress, unique, topk, ..
 std::span<const OperatorRow> sequence_operators();      // ops_sequence.cpp
+std::span<const OperatorRow> training_operators();      // ops_training.cpp: steps of optimizers
+std::span<const OperatorRow> feature_operators();       // ops_feature.cpp: n-grams, some of ai.onnx.ml
 std::span<const OperatorRow> reduction_operators();     // ops_reduction.cpp: reduce*, arg*, softmax family, norms, cumsum, losses, lp-norms
 std::span<const OperatorRow> spatial_operators();       // ops_spatial.cpp: conv family, pooling, resize/upsample, grid sample, affine grid, roi align, depth/space, lrn, col2im, deform conv, max unpool
 std::span<const OperatorRow> linear_operators();        // ops_linear.cpp: matmul, gemm, einsum, det, attention, rotary, com.microsoft transformer ops

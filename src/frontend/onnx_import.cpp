@@ -19,13 +19,14 @@ namespace stax::frontend {
 namespace {
 
 constexpr int kLeastIrVersion = 3, kGreatestIrVersion = 14;
-constexpr int kLeastOpset = 7, kGreatestOpset = 28;
+constexpr int kLeastOpset = 7, kGreatestOpset = 28;   // below, only operators that have not changed since are there
 constexpr int kMaxNesting = 500;        // of messages in the file: three for each If in an If
 constexpr int kMaxListedDims = 20;
 
 const auto kOperatorTables = {elementwise_operators, activation_operators, maker_operators,     shape_operators,    slice_operators,
                               index_operators,       reduction_operators,  spatial_operators,   linear_operators,   quantized_operators,
-                              recurrent_operators,   control_operators,    sequence_operators,  signal_operators};
+                              recurrent_operators,   control_operators,    sequence_operators,  signal_operators,   training_operators,
+                              feature_operators};
 
 struct OperatorKey {
   std::string_view domain, name;
@@ -110,6 +111,7 @@ std::unique_ptr<tensor::Graph> Importer::run() {
   import_nodes(frame, model_.graph().node());
   import_outputs(frame);
   diagnostics_.checkpoint();
+  STAX_ASSERT(static_cast<int>(graph_->outputs.size()) == model_.graph().output_size(), "an output is missing without a reason");
   return std::move(graph_);
 }
 
@@ -127,7 +129,7 @@ void Importer::check_versions() {
   if (main == opsets_.end()) {
     if (model_.opset_import_size() == 0) user_error("{}: names no version of its operators (opset_import is empty)", name_);
     opsets_[""] = kGreatestOpset;       // only other domains are used
-  } else if (main->second < kLeastOpset || main->second > kGreatestOpset) {
+  } else if (main->second < 1 || main->second > kGreatestOpset) {
     unsupported("{}: opset {} (supported: {} to {})", name_, main->second, kLeastOpset, kGreatestOpset);
   }
 }
@@ -351,6 +353,12 @@ const OperatorRow* Importer::find_operator(Frame& frame, const onnx::NodeProto& 
   }
   for (const OperatorRow* row : rows->second)
     if (row->since <= opset) return row;
+  if (domain.empty() && opset < kLeastOpset) {
+    diagnostics_.add_unsupported("operator " + proto.op_type() + " as of opset " + std::to_string(opset) + " (supported: opsets " +
+                                     std::to_string(kLeastOpset) + " to " + std::to_string(kGreatestOpset) + ")",
+                                 describe_node(frame, proto));
+    return nullptr;
+  }
   diagnostics_.add("operator " + operator_name(domain, proto.op_type()) + " is not defined in opset " + std::to_string(opset) +
                        "; it exists from opset " + std::to_string(rows->second.back()->since) + " on",
                    describe_node(frame, proto));
@@ -471,6 +479,8 @@ std::vector<Value*> Importer::import_body(Frame& outer, const onnx::GraphProto& 
   for (const onnx::ValueInfoProto& info : body.output()) {
     const Binding* binding = find_binding(frame, info.name());
     if (!binding) diagnostics_.add("output '" + info.name() + "' of its body '" + body.name() + "' is made by no node", where);
+    if (binding && binding->state == Binding::State::kAbsent)
+      diagnostics_.add_unsupported("output '" + info.name() + "' of its body '" + body.name() + "', an optional value that is absent", where);
     failed |= !binding || binding->state != Binding::State::kPresent;
     outputs.push_back(binding ? binding->value : nullptr);
   }

@@ -101,6 +101,17 @@ void import_swish(Node& n) {
   activate(n, [&](Scalar x) { return x * sigmoid(like(x, alpha) * x); });
 }
 
+void import_swiglu(Node& n) {
+  n.require(ir::is_float(n.dtype()), 0, "a float");
+  n.same_dtype(0, 1);
+  const double alpha = n.real("alpha", 1);
+  const DType t = n.dtype(), inner = ir::compute_type(t);
+  n.output(0, n.b().pointwise({n.input(0), n.input(1)}, [&](std::span<const Scalar> args) {
+    const Scalar x = ir::cast(inner, args[0]);
+    return ir::cast(t, x * sigmoid(like(x, alpha) * x) * ir::cast(inner, args[1]));
+  }));
+}
+
 void import_quick_gelu(Node& n) {
   const double alpha = n.real("alpha", 1.702f);
   activate(n, [&](Scalar x) { return x * sigmoid(like(x, alpha) * x); });
@@ -150,6 +161,7 @@ constexpr OperatorRow kOperators[] = {
     {"", "HardSigmoid", 6, import_hard_sigmoid},
     {"", "HardSwish", 14, import_hard_swish},
     {"", "Swish", 24, import_swish},
+    {"", "SwiGLU", 28, import_swiglu},
     {"", "Mish", 18, import_mish},
     {"", "Softplus", 1, import_softplus},
     {"", "Softsign", 1, import_softsign},

@@ -88,7 +88,15 @@ void import_bit_shift(Node& n) {
   n.require(ir::is_integer(n.dtype()), 0, "an integer");
   const std::string direction = n.text("direction", "");
   if (direction != "LEFT" && direction != "RIGHT") n.fault("its attribute 'direction' is '" + direction + "', not LEFT or RIGHT");
-  n.output(0, n.b().binary(direction == "LEFT" ? ScalarOp::kShiftLeft : ScalarOp::kShiftRight, n.input(0), n.input(1)));
+  const bool left = direction == "LEFT";
+  n.output(0, n.b().pointwise({n.input(0), n.input(1)}, [&](std::span<const Scalar> x) {
+    // A count that is negative or as large as the width leaves the sign alone, or nothing.
+    const Scalar width = like(x[1], ir::bit_width(x[1]->dtype));
+    const Scalar sensible = logical_and(ir::less_equal(like(x[1], 0), x[1]), ir::less(x[1], width));
+    if (left) return ir::select(sensible, ir::binary(ScalarOp::kShiftLeft, x[0], x[1]), like(x[0], 0));
+    if (!ir::is_signed(x[0]->dtype)) return ir::binary(ScalarOp::kShiftRight, x[0], x[1]);
+    return ir::binary(ScalarOp::kShiftRight, x[0], ir::select(sensible, x[1], width - like(width, 1)));
+  }));
 }
 
 /// Python's % for fmod = 0, C's for fmod = 1.
@@ -170,6 +178,16 @@ void import_cast(Node& n) {
 }
 
 void import_cast_like(Node& n) { n.output(0, n.b().cast(n.input(0), n.dtype(1))); }
+
+/// The same bits as another type. Between integers of one width this is what a cast does.
+void import_bit_cast(Node& n) {
+  const DType from = n.dtype(), to = n.dtype_attribute("to", from);
+  if (ir::byte_size(from) != ir::byte_size(to))
+    n.fault("the bits of " + std::string(long_name_of(from)) + " as " + std::string(long_name_of(to)));
+  if (from != to && (ir::is_float(from) || ir::is_float(to) || to == DType::kBool))
+    n.unsupported("the bits of " + std::string(long_name_of(from)) + " as " + std::string(long_name_of(to)));
+  n.output(0, n.b().cast(n.input(0), to));
+}
 
 void import_where(Node& n) {
   n.require(n.dtype(0) == DType::kBool, 0, "bool");
@@ -256,6 +274,7 @@ constexpr OperatorRow kOperators[] = {
     {"", "Mean", 6, import_sum<true>},
     {"", "Cast", 6, import_cast},
     {"", "CastLike", 15, import_cast_like},
+    {"", "BitCast", 26, import_bit_cast},
     {"", "Where", 9, import_where},
     {"", "Clip", 6, import_clip_6},
     {"", "Clip", 11, import_clip},

@@ -152,7 +152,17 @@ void import_reshape(Node& n) {
   const Expr count = n.element_count(shape);
   if (!count.is_constant()) return n.output(0, reshape_dynamic(n, x, shape, allow_zero));
   if (count.constant() > tensor::kMaxRank) n.unsupported("a result of rank " + count.str());
-  n.output(0, n.b().reshape(x, reshaped_extents(n, x, n.b().host_ints(shape), allow_zero)));
+  Builder& b = n.b();
+  const std::vector<Expr> extents = reshaped_extents(n, x, b.host_ints(shape), allow_zero);
+  const Expr total = b.product(x->type.extents);
+  std::string message = "cannot reshape the {0} elements of '" + x->name + "' to [";
+  std::vector<Expr> arguments{total};
+  for (const Expr extent : extents) {
+    message += (arguments.size() > 1 ? ", {" : "{") + std::to_string(arguments.size()) + "}";
+    arguments.push_back(extent);
+  }
+  b.check(symbolic::equal(total, b.product(extents)), message + "]", arguments);
+  n.output(0, b.reshape(x, extents));
 }
 
 void import_flatten(Node& n) {

@@ -12,6 +12,7 @@ Kernel simplify(const Kernel& kernel);
 Kernel hoist_loop_invariants(const Kernel& kernel);
 
 // partition_loops: splits a serial loop at the point from which a guard of its body is false, so that the steady part has no guard.
+//   The tail and the loops in it get the suffix "_t".
 Kernel partition_loops(const Kernel& kernel);
 
 }  // namespace stax::loop

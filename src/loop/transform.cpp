@@ -75,19 +75,20 @@ std::vector<Step> parse_schedule(const std::string& text) {
     };
     const Verb* verb = find_verb(step.verb);
     if (verb == nullptr) fail(fmt::format("there is no step {}; there are {}", step.verb, names_of_verbs()));
-    size_t arrow = 0;
+    std::vector<size_t> arrows;
     for (std::string word; words >> word;) {
-      if (word != "->") {
+      if (word == "->") {
+        arrows.push_back(step.words.size());
+      } else {
         step.words.push_back(word);
-        continue;
       }
-      arrow = step.words.size();
     }
     if (step.words.size() < verb->least || step.words.size() > verb->most) {
       fail(fmt::format("{} takes {} to {} words, not {}", step.verb, verb->least, verb->most, step.words.size()));
     }
-    if (arrow != verb->before_arrow) {
-      fail(verb->before_arrow == 0 ? fmt::format("{} has no arrow", step.verb)
+    const bool has_arrow = verb->before_arrow != 0;
+    if (arrows.size() != (has_arrow ? 1 : 0) || (has_arrow && arrows[0] != verb->before_arrow)) {
+      fail(!has_arrow ? fmt::format("{} has no arrow", step.verb)
                                    : fmt::format("the arrow stands after {} words", verb->before_arrow));
     }
     steps.push_back(std::move(step));
@@ -190,9 +191,6 @@ Kernel tile(Edit edit) {
                           table.constant(width)};
   Expr vars[4];
   for (size_t k = 0; k < 4; ++k) {
-    for (size_t earlier = 0; earlier < k; ++earlier) {
-      if (edit.word(4 + k) == edit.word(4 + earlier)) edit.fail("loop " + edit.word(4 + k), "two loops are called so");
-    }
     vars[k] = edit.new_loop(edit.word(4 + k), extents[k]);
   }
   edit.replace_loops(i, [&](const For& outer, const LoopScope& scope) {

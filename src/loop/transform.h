@@ -49,6 +49,9 @@ struct Step {
   std::string str() const;
 };
 
+/// The name by which a schedule calls a loop of `var`: the symbol's name without ".2", ".3", ...
+std::string loop_name(Expr var);
+
 std::vector<Step> parse_schedule(const std::string& text);
 Kernel apply(Kernel kernel, const Step& step);
 /// Applies all steps and records the text in the result's `schedule`.

@@ -80,12 +80,17 @@ class Sinker {
       Stmt then_body = push(i.then_body);
       return make(If{i.condition, std::move(then_body), i.else_body ? push(i.else_body) : Stmt()});
     }
-    const auto is_plain = [](const Stmt& body) { return !body || body->as<Store>() || body->as<Update>(); };
-    if (is_plain(i.then_body) && is_plain(i.else_body)) return wrap(s);
+    if (is_plain(s)) return wrap(s);
     Block parts;
     parts.statements.push_back(push(guard(i.then_body, i.condition)));
     if (i.else_body) parts.statements.push_back(push(guard(i.else_body, logical_not(i.condition))));
     return make(std::move(parts));
+  }
+
+  // Single statements under conditions.
+  static bool is_plain(const Stmt& s) {
+    if (const If* i = s->as<If>()) return is_plain(i->then_body) && (!i->else_body || is_plain(i->else_body));
+    return s->as<Store>() != nullptr || s->as<Update>() != nullptr;
   }
 
   // The condition in front of each plain statement of `s`.
@@ -106,7 +111,15 @@ class Sinker {
                           },
                           [&](const Store&) { return make(If{condition, s, {}}); },
                           [&](const Update&) { return make(If{condition, s, {}}); },
-                          [&](const If&) { return make(If{condition, s, {}}); },
+                          [&](const If& i) -> Stmt {
+                            if (is_plain(s)) return make(If{condition, s, {}});
+                            if (ir::has_load(i.condition)) {
+                              fail("the condition " + i.condition.str() + " stands under one that depends on it");
+                            }
+                            Stmt then_body = guard(i.then_body, condition);
+                            return make(If{i.condition, std::move(then_body),
+                                           i.else_body ? guard(i.else_body, condition) : Stmt()});
+                          },
                           [&](const Allocate& a) { return make(Allocate{a.slot, guard(a.body, condition)}); },
                       },
                       s->v);

@@ -82,18 +82,11 @@ Kernel split(Edit edit) {
   const bool up = mode != Mode::kExact && mode != Mode::kSeparate;
   const Expr outer_extent = up ? symbolic::ceildiv(count, factor) : whole;
   const Expr inner_extent = context.exprs.constant(factor);
-  if (outer_name == inner_name) edit.fail("loop " + outer_name, "both loops are called so");
   const Expr io = edit.new_loop(outer_name, outer_extent), ii = edit.new_loop(inner_name, inner_extent);
   const Expr rest = symbolic::min(inner_extent, count - io * factor);
   const Expr it = has_tail ? edit.new_loop(edit.word(5), left) : Expr();
-  if (has_tail && (edit.word(5) == outer_name || edit.word(5) == inner_name)) {
-    edit.fail("loop " + edit.word(5), "the tail needs a name of its own");
-  }
 
-  NestCopier copier(edit.kernel);
-  for (size_t w : {2, 3, 5}) {
-    if (w < edit.step.words.size()) copier.reserve(edit.word(w));
-  }
+  NestCopier copier(edit);
   edit.replace_loops(i, [&](const For& loop, const LoopScope&) -> Stmt {
     edit.require_kind(loop, LoopKind::kSerial);
     const Expr steady = io * factor + ii;

@@ -69,15 +69,28 @@ Expr Edit::loop(const std::string& name) const {
   return result;
 }
 
-void Edit::require_new_name(const std::string& name) const {
-  for (Expr var : loop_variables(kernel.body)) {
-    if (loop_name(var) == name || var.symbol().name == name) fail("loop " + name, "the name is taken");
-  }
+Expr Edit::new_loop(const std::string& name, Expr extent) const {
+  bool taken = claimed.contains(name);
+  for (Expr var : loop_variables(kernel.body)) taken |= loop_name(var) == name || var.symbol().name == name;
+  if (taken) fail("loop " + name, "the name is taken");
+  claimed.insert(name);
+  return loop_var(context(), name, extent);
 }
 
-Expr Edit::new_loop(const std::string& name, Expr extent) const {
-  require_new_name(name);
-  return loop_var(context(), name, extent);
+std::string Edit::fresh_name(std::string name, const std::string& suffix) const {
+  const std::set<std::string> taken = loop_names(kernel.body);
+  while (taken.contains(name) || claimed.contains(name)) name += suffix;
+  claimed.insert(name);
+  return name;
+}
+
+Expr Edit::fresh_loop(const std::string& name, Expr extent) const {
+  return loop_var(context(), fresh_name(name, "_"), extent);
+}
+
+int Edit::new_local(std::string name, DType dtype, std::vector<Expr> extents) {
+  kernel.buffers.push_back({std::move(name), dtype, std::move(extents), {}, Scope::kLocal, false});
+  return static_cast<int>(kernel.buffers.size()) - 1;
 }
 
 namespace {
@@ -174,24 +187,44 @@ Stmt NestCopier::copy(const Stmt& nest) {
   for (Expr var : loop_variables(nest)) {
     Expr& renamed = variables_[var.node()];
     if (!renamed) {
-      std::string name = loop_name(var) + "_t";
-      while (taken_.contains(name)) name += "_t";
-      taken_.insert(name);
+      const std::string name = edit_.fresh_name(loop_name(var) + "_t", "_t");
       symbolic::SymbolInfo info = var.symbol();
       info.name = name;
-      renamed = kernel_.context->exprs.new_symbol(std::move(info));
+      renamed = edit_.context().exprs.new_symbol(std::move(info));
     }
     renaming[var.node()] = renamed;
   }
   Stmt result = substitute(nest, renaming);
   for (int slot : slots_allocated_in(nest)) {
-    const auto [found, is_new] = slots_.try_emplace(slot, static_cast<int>(kernel_.buffers.size()));
+    const auto [found, is_new] = slots_.try_emplace(slot, static_cast<int>(edit_.kernel.buffers.size()));
     if (is_new) {
-      Buffer buffer = kernel_.buffers[slot];
+      Buffer buffer = edit_.kernel.buffers[slot];
       buffer.name += "_t";
-      kernel_.buffers.push_back(std::move(buffer));
+      edit_.kernel.buffers.push_back(std::move(buffer));
     }
     result = map_accesses(result, slot, found->second, [](const std::vector<Scalar>& index) { return index; });
+  }
+  return result;
+}
+
+std::optional<Footprint> footprint_of(const Stmt& root, int slot, const LoopScope& outer) {
+  Footprint result;
+  bool is_first = true;
+  for (const Access& a : accesses_in(root)) {
+    if (a.slot != slot) continue;
+    LoopScope scope = outer;
+    scope.push(a.loops);
+    result.low.resize(a.index.size());
+    result.high.resize(a.index.size());
+    for (size_t d = 0; d < a.index.size(); ++d) {
+      const Expr e = ir::as_expr(a.index[d]);
+      const Expr low = e ? scope.lower(e, outer.loops().size()) : Expr();
+      const Expr high = e ? scope.upper(e, outer.loops().size()) : Expr();
+      if (!low || !high) return std::nullopt;
+      result.low[d] = is_first ? low : symbolic::min(result.low[d], low);
+      result.high[d] = is_first ? high : symbolic::max(result.high[d], high);
+    }
+    is_first = false;
   }
   return result;
 }

@@ -3,6 +3,7 @@
 // What the implementations of the schedule steps share. Each step is one function from Edit to Kernel in transform_<verb>.cpp; those
 // of a few lines are in transform.cpp.
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -16,6 +17,7 @@ namespace stax::loop {
 struct Edit {
   Kernel kernel;
   const Step& step;
+  mutable std::set<std::string> claimed = {};   // names of loops that the step has made, but that are not in the kernel yet
 
   /// Throws IllegalTransform with the step, the loop or buffer, and the rule.
   [[noreturn]] void fail(const std::string& subject, const std::string& reason) const;
@@ -30,7 +32,12 @@ struct Edit {
   Expr loop(const std::string& name) const;
   /// Makes a loop variable; the name must be new in the kernel.
   Expr new_loop(const std::string& name, Expr extent) const;
-  void require_new_name(const std::string& name) const;
+  /// Claims `name`, with `suffix` after it as often as it takes to be new.
+  std::string fresh_name(std::string name, const std::string& suffix) const;
+  /// Makes a loop variable for a nest that the step adds.
+  Expr fresh_loop(const std::string& name, Expr extent) const;
+  /// Makes a local buffer and returns its slot.
+  int new_local(std::string name, DType dtype, std::vector<Expr> extents);
 
   /// Replaces each loop of `var` by f of it and of the loops around it.
   void replace_loops(Expr var, const std::function<Stmt(const For&, const LoopScope&)>& f);
@@ -39,8 +46,6 @@ struct Edit {
   void require_kind(const For& loop, LoopKind kind) const;
 };
 
-/// The name by which a schedule calls the variable: without ".2", ".3", ...
-std::string loop_name(Expr var);
 /// All names of loops in the kernel, as schedules call them.
 std::set<std::string> loop_names(const Stmt& root);
 
@@ -48,13 +53,11 @@ std::set<std::string> loop_names(const Stmt& root);
 /// that are allocated inside get slots of their own.
 class NestCopier {
  public:
-  explicit NestCopier(Kernel& kernel) : kernel_(kernel), taken_(loop_names(kernel.body)) {}
+  explicit NestCopier(Edit& edit) : edit_(edit) {}
   Stmt copy(const Stmt& nest);
-  void reserve(const std::string& name) { taken_.insert(name); }
 
  private:
-  Kernel& kernel_;
-  std::set<std::string> taken_;
+  Edit& edit_;
   std::unordered_map<const symbolic::ExprNode*, Expr> variables_;
   std::unordered_map<int, int> slots_;
 };
@@ -62,6 +65,13 @@ class NestCopier {
 /// The tree with each access of slot `from` put through f.
 Stmt map_accesses(const Stmt& root, int slot, int new_slot,
                   const std::function<std::vector<Scalar>(const std::vector<Scalar>&)>& index);
+
+/// The box that all accesses of a slot inside `root` lie in: of each dimension the least and greatest index over the loops inside
+/// `root`, as expressions of what is outside. Nullopt if one is not known without data or has no bounds.
+struct Footprint {
+  std::vector<Expr> low, high;
+};
+std::optional<Footprint> footprint_of(const Stmt& root, int slot, const LoopScope& outer);
 
 /// max(extent, 0), where it may be negative.
 Expr trip_count(Expr extent);

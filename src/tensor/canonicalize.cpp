@@ -103,6 +103,7 @@ class Canonicalizer {
     Value* from = op.operands[load->slot];
     const Value* to = op.result();
     if (!from->type.has_static_rank() || !to->type.has_static_rank()) return false;
+    if (same_type(from, to)) return false;  // a copy that had to stay one
     const Expr from_count = product_of(graph_, from->type.extents), to_count = product_of(graph_, to->type.extents);
     if (from_count != to_count && graph_.constraints.equal(from_count, to_count) != Truth::kYes) return false;
     std::vector<Expr> indices, vars;

@@ -411,17 +411,12 @@ Contents contents_of_scan(Graph& graph, const Op& op, const PrefixScan& scan) {
 std::optional<std::vector<Expr>> infer_contents(Graph& graph, const Op& op) {
   if (op.results.empty()) return std::nullopt;
   const Type& type = op.result()->type;
-  if (!type.is_tensor() || !type.has_static_rank() || !holds_integers(type.dtype)) return std::nullopt;
-  int64_t count = 1;
-  for (Expr extent : type.extents) {
-    if (!extent.is_constant()) return std::nullopt;
-    count = symbolic::saturating_mul(count, extent.constant());
-  }
-  if (count > kMaxContents) return std::nullopt;
+  const std::optional<int64_t> count = constant_count(type);
+  if (!count || *count > kMaxContents || !holds_integers(type.dtype)) return std::nullopt;
 
   if (const auto* constant = op.as<Constant>()) {
     std::vector<Expr> elements;
-    for (int64_t i = 0; i < count; ++i) elements.push_back(graph.exprs().constant(constant->literal.at(i).i));
+    for (int64_t i = 0; i < *count; ++i) elements.push_back(graph.exprs().constant(constant->literal.at(i).i));
     return elements;
   }
   if (const auto* compute = op.as<Compute>()) return contents_of_compute(graph, op, *compute);

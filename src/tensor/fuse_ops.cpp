@@ -306,6 +306,13 @@ class Fuser {
 
   // ---- maps as epilogues
 
+  /// How a map and a reduction that it reads point by point come to have the same axes.
+  struct Alignment {
+    std::vector<Axis> axes;                // of the two together
+    symbolic::Substitution of_map;         // the axes of each in terms of these
+    symbolic::Substitution of_reduction;
+  };
+
   bool become_epilogue(Op& op) {
     const Compute* map = op.as<Compute>();
     if (map == nullptr || map->combiner != Combiner::kNone) return false;
@@ -329,24 +336,9 @@ class Fuser {
     if (source.op == nullptr || source.op->block != op.block || !is_sole_user(op, source)) return false;
     const Compute* reduction = source.op->as<Compute>();
     if (reduction == nullptr || reduction->combiner == Combiner::kNone) return false;
-    const Compute& map = *op.as<Compute>();
-    if (!op.result()->type.has_static_rank() && source.views.size() > 1) return false;
-    // Point by point: one load, at the map's own axes.
-    bool identity = true;
-    int loads = 0;
-    visit(map.body, [&](Scalar x) {
-      if (x->kind != ScalarKind::kLoad || x->slot != slot) return;
-      ++loads;
-      identity = identity && x->args.size() == map.axes.size();
-      for (size_t k = 0; identity && k < map.axes.size(); ++k) {
-        const Expr e = ir::as_expr(x->args[k]);
-        identity = e && (e == map.axes[k].var || (map.axes[k].extent.is_constant(1) && e.is_constant(0)));
-      }
-    });
-    if (loads != 1 || !identity) return false;
-    if (!same_extents(graph_, source.views.front()->type.extents, op.result()->type.extents)) return false;
-    if (!axes_in_reduction(op, source)) return false;
-    const size_t nodes = ir::node_count(map.body) + nodes_of(*source.op);
+    const auto alignment = align(op, slot, source);
+    if (!alignment || !keeps_vector_axis(*reduction, *alignment)) return false;
+    const size_t nodes = ir::node_count(op.as<Compute>()->body) + nodes_of(*source.op);
     std::vector<Value*> operands = op.operands;
     operands.insert(operands.end(), source.op->operands.begin(), source.op->operands.end());
     std::sort(operands.begin(), operands.end());
@@ -354,21 +346,81 @@ class Fuser {
     return nodes <= kMostNodes && operands.size() - 1 <= kMostOperands;
   }
 
-  /// The map's axes in terms of the reduction's.
-  std::optional<std::vector<Expr>> axes_in_reduction(const Op& op, const Source& source) {
+  /// nullopt unless the map has one load of the reduction, which visits each of its elements once.
+  std::optional<Alignment> align(const Op& op, int slot, const Source& source) {
+    const Compute& map = *op.as<Compute>();
+    Scalar load;
+    int loads = 0;
+    visit(map.body, [&](Scalar x) {
+      if (x->kind != ScalarKind::kLoad || x->slot != slot) return;
+      ++loads;
+      load = x;
+    });
+    if (loads != 1) return std::nullopt;
+    std::vector<int> order;  // of the map's axes, as the load reads them; -1: an index that stays 0
+    std::vector<bool> taken(map.axes.size(), false);
+    const std::vector<Expr>& extents = source.views.front()->type.extents;
+    for (size_t k = 0; k < load->args.size(); ++k) {
+      const Expr e = ir::as_expr(load->args[k]);
+      if (!e) return std::nullopt;
+      order.push_back(-1);
+      if (extents[k].is_constant(1) && e.is_constant(0)) continue;
+      const auto axis = std::find_if(map.axes.begin(), map.axes.end(), [&](const Axis& a) { return a.var == e; });
+      if (axis == map.axes.end() || !same_extents(graph_, {axis->extent}, {extents[k]})) return std::nullopt;
+      order.back() = static_cast<int>(axis - map.axes.begin());
+      if (taken[order.back()]) return std::nullopt;
+      taken[order.back()] = true;
+    }
+    for (size_t k = 0; k < map.axes.size(); ++k) {
+      if (!taken[k] && !map.axes[k].extent.is_constant(1)) return std::nullopt;
+    }
+    return source.views.size() == 1 ? align_directly(op, source, order) : align_through_reshape(op, source, order);
+  }
+
+  std::optional<Alignment> align_directly(const Op& op, const Source& source, const std::vector<int>& order) {
+    const Compute& map = *op.as<Compute>();
     const Compute& reduction = *source.op->as<Compute>();
-    std::vector<Expr> at;
-    for (const Axis& a : reduction.axes) at.push_back(a.var);
-    if (source.views.size() == 1) return at;
-    return indices_before_reshape(graph_, op.result()->type.extents, source.views.back()->type.extents, at);
+    Alignment r;
+    r.axes = map.axes;
+    for (size_t k = 0; k < order.size(); ++k) {
+      r.of_reduction[reduction.axes[k].var.node()] = order[k] < 0 ? graph_.exprs().constant(0) : map.axes[order[k]].var;
+    }
+    return r;
+  }
+
+  /// The reduction keeps its axes, and the map's are made of them; the result is reshaped afterwards.
+  std::optional<Alignment> align_through_reshape(const Op& op, const Source& source, const std::vector<int>& order) {
+    const Compute& map = *op.as<Compute>();
+    const Compute& reduction = *source.op->as<Compute>();
+    if (!op.result()->type.has_static_rank() || order.size() != map.axes.size()) return std::nullopt;
+    for (size_t k = 0; k < order.size(); ++k) {
+      if (order[k] >= 0 && order[k] != static_cast<int>(k)) return std::nullopt;
+    }
+    std::vector<Expr> vars;
+    for (const Axis& a : reduction.axes) vars.push_back(a.var);
+    const auto at = indices_before_reshape(graph_, op.result()->type.extents, source.views.back()->type.extents, vars);
+    if (!at) return std::nullopt;
+    Alignment r;
+    r.axes = reduction.axes;
+    for (size_t k = 0; k < map.axes.size(); ++k) r.of_map[map.axes[k].var.node()] = (*at)[k];
+    return r;
+  }
+
+  static bool keeps_vector_axis(const Compute& reduction, const Alignment& alignment) {
+    const Classification was = classify(reduction);
+    if (was.kind != ComputeClass::kContraction || !was.contraction.contiguous) return true;
+    Compute now = reduction;
+    now.axes = alignment.axes;
+    now.body = ir::substitute(reduction.body, alignment.of_reduction);
+    const Classification is = classify(now);
+    return is.kind == ComputeClass::kContraction && is.contraction.contiguous;
   }
 
   void attach_epilogue(Op& op, int slot, const Source& source) {
-    const Compute map = *op.as<Compute>();
+    const Alignment alignment = *align(op, slot, source);
     const Op& producer = *source.op;
     const Compute& reduction = *producer.as<Compute>();
     ir::ScalarTable& table = graph_.scalars();
-    const DType type = source.views.back()->type.dtype;
     const std::vector<Value*> old_operands = op.operands;
     std::vector<Value*> operands = producer.operands;
     std::vector<int> slots;
@@ -377,13 +429,13 @@ class Fuser {
       slots.push_back(static_cast<int>(at - operands.begin()));
       if (at == operands.end()) operands.push_back(v);
     }
-    const Scalar finished = reduction.epilogue ? reduction.epilogue
-                                               : table.cast(type, table.accumulator(is_arg(reduction.combiner) ? DType::kI64 : reduction.accumulate));
-    const std::vector<Expr> at = *axes_in_reduction(op, source);
-    symbolic::Substitution axes;
-    for (size_t k = 0; k < map.axes.size(); ++k) axes[map.axes[k].var.node()] = at[k];
     Compute fused = reduction;
-    fused.epilogue = ir::rewrite(map.body, axes, [&](Scalar x) {
+    fused.axes = alignment.axes;
+    fused.body = ir::substitute(reduction.body, alignment.of_reduction);
+    const DType accumulator = is_arg(reduction.combiner) ? DType::kI64 : reduction.accumulate;
+    const Scalar finished = reduction.epilogue ? ir::substitute(reduction.epilogue, alignment.of_reduction)
+                                               : table.cast(source.views.back()->type.dtype, table.accumulator(accumulator));
+    fused.epilogue = ir::rewrite(op.as<Compute>()->body, alignment.of_map, [&](Scalar x) {
       if (x->kind != ScalarKind::kLoad) return x;
       if (x->slot == slot) return finished;
       return table.load(slots[x->slot], x->dtype, x->args);
@@ -393,7 +445,6 @@ class Fuser {
       op.operands = std::move(operands);
       compact_operands(op);
     } else {
-      // The reduction keeps its own extents; the map's are a view of it.
       Type own = Type::tensor(op.result()->type.dtype, source.views.back()->type.extents);
       Op* core = graph_.add_op(*op.block, std::move(fused), std::move(operands), {std::move(own)}, {}, op.source, &op);
       compact_operands(*core);

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "support/error.h"
+#include "symbolic/evaluate.h"
 
 namespace stax::tensor {
 
@@ -141,6 +142,24 @@ Op* Graph::add_op(Block& block, Payload payload, std::vector<Value*> operands, s
     } while (position->get() != before);
   }
   return block.ops.insert(position, std::move(op))->get();
+}
+
+std::optional<std::vector<int64_t>> constant_extents(const Type& type) {
+  if (!type.is_tensor() || !type.has_static_rank()) return std::nullopt;
+  std::vector<int64_t> result;
+  for (Expr extent : type.extents) {
+    if (!extent.is_constant()) return std::nullopt;
+    result.push_back(extent.constant());
+  }
+  return result;
+}
+
+std::optional<int64_t> constant_count(const Type& type) {
+  const auto extents = constant_extents(type);
+  if (!extents) return std::nullopt;
+  int64_t count = 1;
+  for (const int64_t extent : *extents) count = symbolic::saturating_mul(count, extent);
+  return count;
 }
 
 void for_each_op(Block& block, const std::function<void(Op&)>& f) {

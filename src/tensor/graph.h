@@ -244,6 +244,10 @@ class Graph {
   uint32_t next_value_ = 0;
 };
 
+/// The extents, or the number of elements, of a tensor of static rank whose extents are all constants.
+std::optional<std::vector<int64_t>> constant_extents(const Type& type);
+std::optional<int64_t> constant_count(const Type& type);
+
 /// Calls f(op) for every op, outer ones before those of their blocks.
 void for_each_op(Block& block, const std::function<void(Op&)>& f);
 void for_each_op(const Block& block, const std::function<void(const Op&)>& f);

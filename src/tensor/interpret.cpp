@@ -194,7 +194,7 @@ void evaluate_check(const Call& call, const Check& check) {
       message += check.message[i++];
     }
   }
-  throw UserError(call.op.source.empty() ? message : call.op.source + ": " + message);
+  throw UserError(message);
 }
 
 std::vector<Item> evaluate_by_kind(const Call& call) {

@@ -8,7 +8,7 @@
 #include "support/error.h"
 #include "support/lexer.h"
 #include "symbolic/evaluate.h"
-#include "tensor/graph.h"
+#include "tensor/builder.h"
 
 namespace stax::tensor {
 
@@ -613,18 +613,11 @@ class Parser {
     Op* op = graph_->add_op(block, std::move(parsed.payload), std::move(parsed.operands), std::move(types),
                             std::move(defines), std::move(source));
     for (size_t k = 0; k < headers.size(); ++k) define(headers[k], op->result(static_cast<int>(k)));
-    if (const auto* constant = op->as<Constant>()) read_contents(*op->result(), constant->literal);
+    if (kind == OpKind::kConstant) op->result()->contents = infer_contents(*graph_, *op);
     // A check at the top holds for the whole program, as in the builder.
     if (const auto* check = op->as<Check>(); check != nullptr && &block == &graph_->body) {
       at(name, [&] { graph_->constraints.assume_true(check->condition); });
     }
-  }
-
-  void read_contents(Value& v, const Literal& literal) {
-    constexpr int64_t kMaxContents = 1024;
-    if (ir::is_float(literal.dtype()) || literal.count() > kMaxContents) return;
-    v.contents.emplace();
-    for (int64_t i = 0; i < literal.count(); ++i) v.contents->push_back(graph_->exprs().constant(literal.at(i).i));
   }
 
   Lexer lexer_;

@@ -95,6 +95,23 @@ kernel @row reduction {
   }
 })";
 
+// t[a] = 2 x[a]; y[i] = t[i] + t[i + 1] + t[i + 2]
+inline const char* const kStencil = R"(
+kernel @stencil map {
+  param n 0 .. 1000
+  argument 0 @x f32 [n + 2]
+  argument 1 @y f32 [n] written
+  local 2 @t f32 [n + 2]
+  allocate 2 {
+    for a in n + 2 {
+      %2[a] = mul(load0[a], 2.0:f32)
+    }
+    for i in n {
+      %1[i] = add(load2[i], add(load2[i + 1], load2[i + 2]))
+    }
+  }
+})";
+
 using Parameters = std::vector<int64_t>;
 using Memory = std::vector<std::vector<uint8_t>>;
 
@@ -142,8 +159,21 @@ inline void expect_same(const Kernel& before, const Kernel& after, const Paramet
   }
 }
 
+// The same kernel with its parallel and vector loops run backwards: their order must not matter.
+inline Kernel reversed(Kernel kernel) {
+  kernel.body = rewrite(kernel.body, [](const Stmt& s) -> Stmt {
+    const For* f = s->as<For>();
+    if (f == nullptr || (f->kind != LoopKind::kParallel && f->kind != LoopKind::kVector)) return s;
+    For copy = *f;
+    copy.kind = LoopKind::kSerial;
+    copy.body = substitute(f->body, {{f->var.node(), f->extent - 1 - f->var}});
+    return make(copy);
+  });
+  return kernel;
+}
+
 // Extents where tiles of t go wrong first.
-inline std::vector<int64_t> extents_around(int64_t t) { return {0, 1, 2, 3, 7, t - 1, t, t + 1, 2 * t, 2 * t + 5}; }
+inline std::vector<int64_t> extents_around(int64_t t) { return {0, 1, 3, t - 1, t, t + 1, 2 * t + 5}; }
 
 inline std::vector<Parameters> all_shapes(size_t params, int64_t tile) {
   std::vector<Parameters> shapes{{}};
@@ -169,8 +199,9 @@ inline Kernel expect_schedule(const std::string& text, const std::string& schedu
   EXPECT_EQ(print(parse_kernel(printed)), printed);
   const Kernel simple = simplify(after);
   const Kernel passes = simplify(hoist_loop_invariants(partition_loops(simple)));
+  const Kernel backwards = reversed(after);
   for (const Parameters& shape : all_shapes(before.params.size(), tile)) {
-    for (const Kernel* k : {&after, &simple, &passes}) {
+    for (const Kernel* k : {&after, &simple, &passes, &backwards}) {
       expect_same(before, *k, shape);
       if (::testing::Test::HasFatalFailure()) return after;
     }

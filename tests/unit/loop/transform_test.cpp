@@ -13,7 +13,39 @@ TEST(Split, AllModesKeepTheResults) {
   expect_schedule(kRow, "split i 8 -> io ii separate it; split r 4 -> ro ri separate rt; split j 8 -> jo ji");
 }
 
-TEST(Split, RegisterTileOfAContraction) {
+TEST(Split, ExactNeedsAProof) {
+  const std::string even = R"(kernel @even map {
+    param n 0 .. 64 multiple 8
+    argument 0 @y f32 [n] written
+    for i in n { %0[i] = cast<f32>([i]) }
+  })";
+  expect_schedule(even.substr(0, even.find("param")) + "param n 0 .. 64\n" + even.substr(even.find("argument")),
+                  "split i 8 -> io ii separate it");
+  const Kernel after = apply_schedule(parse_kernel(even), "split i 8 -> io ii exact; split ii 4 -> iio iii");
+  EXPECT_EQ(print(after).find("if "), std::string::npos) << print(after);
+  for (int64_t n : {0, 8, 64}) expect_same(parse_kernel(even), after, {n});
+  expect_illegal(kMap, "split j 8 -> jo ji exact", "split j 8", "loop j");
+}
+
+TEST(Split, TailCopiesAreNamed) {
+  const Kernel k = apply_schedule(parse_kernel(kMatmul), "split j 8 -> jo ji separate jt; split i 4 -> io ii separate it");
+  const std::string text = print(k);
+  for (const char* loop : {"for jt in", "for r_t in", "for jo_t in", "for ji_t in", "for jt_t in", "for r_t_t in",
+                           "for r_t_t_t in"}) {
+    EXPECT_NE(text.find(loop), std::string::npos) << loop << "\n" << text;
+  }
+}
+
+TEST(Split, Illegal) {
+  expect_illegal(kMap, "split x 8 -> a b", "split x 8", "loop x");
+  expect_illegal(kMap, "split j 8 -> i b", "split j 8", "loop i");
+  expect_illegal(kMap, "split j 8 -> a a", "split j 8", "loop a");
+  expect_illegal(kMap, "split j 0 -> a b", "split j 0", "0");
+  expect_illegal(kMap, "vectorize j 8; split j 8 -> a b", "split j 8", "loop j");
+  expect_illegal(kMap, "split j 8 -> a b sometimes", "split j 8", "sometimes");
+}
+
+TEST(RegisterTile, OfAContraction) {
   expect_schedule(kMatmul,
                   "split j 8 -> jo ji separate jt; split i 4 -> io ii separate it; sink ii; sink ji; vectorize ji 4;"
                   "unroll ii; sink jt; vectorize jt 4; sink it; sink ji_t; vectorize ji_t 4");
@@ -21,6 +53,170 @@ TEST(Split, RegisterTileOfAContraction) {
                   "split j 8 -> jo ji cases jt; interchange i jo; split i 4 -> io ii cases it; fuse jo io -> p;"
                   "parallelize p; sink ii; sink ji; vectorize ji 4; unroll ii; sink jt; vectorize jt 8; sink it;"
                   "sink ji_t; vectorize ji_t 8; sink jt_t; vectorize jt_t 8");
+  expect_schedule(kMatmul, "split j 8 -> jo ji guard; split i 4 -> io ii guard; sink ii; sink ji; unroll ii; vectorize ji 8");
+}
+
+TEST(Interchange, KeepsTheResults) {
+  expect_schedule(kMap, "interchange i j");
+  expect_schedule(kMatmul, "interchange i j");
+  expect_schedule(kMatmul, "sink j; interchange r j");
+}
+
+TEST(Interchange, Illegal) {
+  expect_illegal(kMatmul, "interchange j r", "interchange j r", "loop r");
+  // Each element depends on its upper right neighbour, so neither direction may turn.
+  const std::string wave = R"(kernel @wave map {
+    param n 0 .. 100
+    argument 0 @x f32 [n + 1, n + 1] written
+    for i in n { for j in n { %0[i + 1, j] = load0[i, j + 1] } }
+  })";
+  expect_illegal(wave, "interchange i j", "interchange i j", "loops i and j");
+  expect_illegal(wave, "parallelize i", "parallelize i", "loop i");
+  expect_illegal(wave, "vectorize j 4; parallelize i", "parallelize i", "loop i");
+  const std::string triangle = R"(kernel @triangle map {
+    param n 0 .. 100
+    argument 0 @x f32 [n, n] written
+    for i in n { for j in i + 1 { %0[i, j] = 1.0:f32 } }
+  })";
+  expect_illegal(triangle, "interchange i j", "interchange i j", "loop j");
+  expect_illegal(triangle, "fuse i j -> f", "fuse i j", "loop j");
+  expect_schedule(triangle, "split j 4 -> jo ji separate jt; parallelize i");
+}
+
+TEST(Fuse, KeepsTheResults) {
+  expect_schedule(kMap, "fuse i j -> f");
+  expect_schedule(kMap, "fuse i j -> f; split f 8 -> fo fi separate ft; vectorize fi 8; vectorize ft 8");
+  expect_schedule(kMap, "fuse i j -> f; split f 8 -> fo fi cases ft; parallelize fo");
+  expect_schedule(kMatmul, "fuse i j -> f; parallelize f");
+  expect_schedule(kMatmul, "split j 8 -> jo ji; fuse i jo -> p; fuse p ji -> q; parallelize q");
+  expect_illegal(kMatmul, "fuse j r -> f", "fuse j r", "loop r");
+}
+
+TEST(Tile, KeepsTheResults) {
+  expect_schedule(kMap, "tile i j 4 8 -> io jo ii ji");
+  expect_schedule(kMatmul, "tile i j 4 8 -> io jo ii ji guard; sink ii; sink ji; fuse io jo -> p; parallelize p");
+  expect_illegal(kMap, "tile i j 4 8 -> io jo ii ji exact", "tile i j", "loops i and j");
+  expect_illegal(kMap, "tile i j 4 8 -> io jo io ji", "tile i j", "loop io");
+}
+
+TEST(Sink, KeepsTheResults) {
+  expect_schedule(kMatmul, "sink j; sink i");
+  expect_schedule(kRow, "split i 4 -> io ii separate it; sink ii; unroll ii");
+  expect_schedule(kWindow, "split j 8 -> jo ji separate jt; sink ji; unroll w; vectorize ji 8; sink jt; vectorize jt 8");
+  expect_schedule(kWindow, "split j 8 -> jo ji guard; sink ji; unroll w; vectorize ji 4");
+}
+
+TEST(Sink, Illegal) {
+  const std::string scan = R"(kernel @scan map {
+    param n 0 .. 100
+    argument 0 @x f32 [n] written
+    argument 1 @y f32 [n] written
+    for i in n { %0[i] = load1[i]
+      %1[i] = select(cast<bool>([less(0, i)]), load0[i - 1], 0.0:f32) }
+  })";
+  expect_illegal(scan, "sink i", "sink i", "loop i");
+  const std::string triangle = R"(kernel @triangle reduction {
+    param n 0 .. 100
+    argument 0 @x f32 [n, n]
+    argument 1 @y f32 [n] written
+    for i in n { %1[i] = 0.0:f32
+      for j in i { %1[i] sum= load0[i, j] } }
+  })";
+  expect_illegal(triangle, "sink i", "sink i", "loop i");
+}
+
+TEST(Vectorize, KeepsTheResults) {
+  expect_schedule(kMap, "vectorize j 8");
+  expect_schedule(kMatmul, "vectorize r 8");
+  expect_schedule(kRow, "vectorize r 4; vectorize j 16");
+  expect_schedule(kWindow, "split j 8 -> jo ji separate jt; sink ji; split ji 4 -> a b exact; unroll b; vectorize a 2");
+}
+
+TEST(Vectorize, Illegal) {
+  expect_illegal(kMap, "vectorize i 8", "vectorize i 8", "loop i");
+  expect_illegal(kMatmul, "unroll r", "unroll r", "loop r");
+  expect_illegal(kMatmul, "vectorize j 8", "vectorize j 8", "loop j");
+  expect_illegal(kMap, "vectorize j 8; vectorize j 8", "vectorize j 8", "loop j");
+  const std::string histogram = R"(kernel @histogram scatter {
+    param n 0 .. 100
+    argument 0 @x i64 [n]
+    argument 1 @y f32 [7] written
+    for i in n { %1[{load0[i]}] sum= 1.0:f32 }
+  })";
+  expect_illegal(histogram, "vectorize i 8", "vectorize i 8", "loop i");
+  expect_illegal(histogram, "parallelize i", "parallelize i", "loop i");
+  expect_schedule(histogram, "split i 8 -> io ii; interchange io ii");
+}
+
+TEST(Parallelize, KeepsTheResults) {
+  expect_schedule(kMap, "parallelize i");
+  expect_schedule(kMap, "parallelize j");
+  expect_schedule(kMatmul, "split j 8 -> jo ji cases jt; parallelize jo");
+  expect_schedule(kRow, "parallelize i");
+}
+
+TEST(Parallelize, Illegal) {
+  expect_illegal(kMatmul, "parallelize r", "parallelize r", "loop r");
+  expect_illegal(kRow, "split i 4 -> io ii separate it; parallelize io", "parallelize io", "loop io");
+  expect_illegal(kMap, "parallelize i; parallelize i", "parallelize i", "loop i");
+}
+
+TEST(Stage, KeepsTheResults) {
+  expect_schedule(kMatmul, "split j 8 -> jo ji; sink ji; split r 4 -> ro ri; stage 1 at ro -> near");
+  expect_schedule(kWindow, "split i 8 -> io ii; stage 0 at io -> near");
+  expect_schedule(kWindow, "tile i j 8 4 -> io jo ii ji; stage 0 at jo -> near; stage 1 at jo -> taps");
+  expect_schedule(kMap, "parallelize i; stage 1 at i -> near");
+  expect_illegal(kMap, "stage 2 at i -> near", "stage 2 at i", "loop i");
+  expect_illegal(kMap, "stage 0 at i -> bias", "stage 0 at i", "bias");
+  expect_illegal(kMap, "stage 7 at i -> near", "stage 7 at i", "7");
+}
+
+TEST(ComputeAt, KeepsTheResults) {
+  expect_schedule(kStencil, "compute_at 2 i");
+  expect_schedule(kStencil, "split i 8 -> io ii guard; compute_at 2 io; double_buffer 2 io");
+}
+
+TEST(ComputeAt, Illegal) {
+  expect_illegal(kStencil, "compute_at 2 a", "compute_at 2 a", "loop a");
+  expect_illegal(kStencil, "split i 8 -> io ii separate it; compute_at 2 io", "compute_at 2 io", "loop io");
+  expect_illegal(kStencil, "compute_at 0 i", "compute_at 0 i", "buffer x");
+  expect_illegal(kMatmul, "compute_at 3 r", "compute_at 3 r", "buffer acc");
+}
+
+TEST(DoubleBuffer, KeepsTheResults) {
+  expect_schedule(kStencil, "compute_at 2 i; double_buffer 2 i");
+  expect_schedule(kMatmul, "split r 4 -> ro ri; stage 1 at ro -> near; double_buffer 4 ro");
+  expect_illegal(kStencil, "double_buffer 2 i", "double_buffer 2 i", "loop i");
+  expect_illegal(kMatmul, "double_buffer 3 r", "double_buffer 3 r", "loop r");
+}
+
+TEST(SplitReduction, KeepsTheResults) {
+  expect_schedule(kMatmul, "split_reduction r 4 -> ro ri");
+  expect_schedule(kMatmul, "split_reduction r 4 -> ro ri; vectorize ri 4");
+  expect_schedule(kMatmul, "split j 8 -> jo ji; sink ji; split_reduction r 4 -> ro ri; unroll ri");
+  expect_schedule(kRow, "split_reduction r 8 -> ro ri");
+  const std::string total = R"(kernel @total reduction {
+    param n 0 .. 1000
+    argument 0 @x i32 [n]
+    argument 1 @y i32 [] written
+    argument 2 @z i32 [] written
+    for r in n { %1[] sum= load0[r]
+      %2[] prod= load0[r] }
+  })";
+  expect_schedule(total, "split_reduction r 8 -> ro ri; unroll ri");
+  expect_illegal(kMap, "split_reduction j 4 -> jo ji", "split_reduction j 4", "loop j");
+  expect_illegal(kMatmul, "split_reduction i 4 -> io ii", "split_reduction i 4", "loop i");
+}
+
+TEST(Schedule, Text) {
+  const auto steps = parse_schedule("split i 8 -> io ii separate it\n  # a comment\ninterchange io j ; sink ii");
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0].str(), "split i 8 -> io ii separate it");
+  EXPECT_EQ(steps[1].str(), "interchange io j");
+  EXPECT_THROW(parse_schedule("twist i"), IllegalTransform);
+  EXPECT_THROW(parse_schedule("split i 8 io ii"), IllegalTransform);
+  EXPECT_THROW(parse_schedule("split i 8 ->"), IllegalTransform);
+  EXPECT_THROW(parse_schedule("unroll -> i"), IllegalTransform);
 }
 
 }  // namespace

@@ -354,7 +354,7 @@ TEST_F(InterpretTest, CheckFormatsItsMessage) {
   output(b.binary(ScalarOp::kAdd, x, y));
   graph.add_op(graph.body, Check{equal(n, m), "extents {0} and {1} {differ} {7}", {n, m}}, {}, {}, {}, "Op node 'o'", graph.body.ops.front().get());
   EXPECT_EQ(message_of([&] { interpret(graph, {item(DType::kF32, {2}, {1, 2}), item(DType::kF32, {3}, {1, 2, 3})}); }),
-            "Op node 'o': extents 2 and 3 {differ} {7}");
+            "extents 2 and 3 {differ} {7}");
 }
 
 class ReshapeDynamicTest : public InterpretTest {

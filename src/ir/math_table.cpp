@@ -1,0 +1,764 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/math_table.h"
+
+#include <array>
+#include <bit>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include "support/error.h"
+
+namespace stax::ir {
+namespace {
+
+// --- coefficients, as scripts/fit_polynomials.py prints them; the error is relative to the function -----------------------
+
+// exp(r) = 1 + r + r^2 q(r); 2^-27.8
+constexpr float kExp32[] = {
+    0x1.fffff4p-2F, 0x1.55548ep-3F, 0x1.555e88p-5F, 0x1.123bdp-7F, 0x1.664b8ap-10F};
+// log(1 + f) = f + f^2 q(f); 2^-27.7
+constexpr float kLog32[] = {
+    -0x1.fffff8p-2F, 0x1.555558p-2F, -0x1.000432p-2F, 0x1.99a016p-3F, -0x1.5422bp-3F, 0x1.22b8bep-3F,
+    -0x1.0fa384p-3F, 0x1.06b52p-3F, -0x1.325abp-4F};
+// tanh(x) = x + x^3 q(x^2), |x| <= 0.65; 2^-27.1
+constexpr float kTanh32[] = {
+    -0x1.555524p-2F, 0x1.1103f4p-3F, -0x1.b7d056p-5F, 0x1.4f616ep-6F, -0x1.697af8p-8F};
+// erf(x) = x + x q(x^2), |x| <= 0.875; 2^-26.1
+constexpr float kErf32[] = {
+    0x1.06eba6p-3F, -0x1.8127p-2F, 0x1.ce1fb4p-4F, -0x1.b6e0d2p-6F, 0x1.495dcp-8F, -0x1.4375dap-11F};
+// erf(x) = 1 - exp(q(x)), 0.875 <= x <= 4; 2^-33.2
+constexpr float kLogErfc32[] = {
+    0x1.50b45cp-13F, -0x1.212366p+0F, -0x1.44585p-1F, -0x1.bae29ep-4F, 0x1.99ed7cp-6F, -0x1.0ee3cep-8F,
+    0x1.bf7d28p-12F, -0x1.56dd32p-16F};
+// sin(x) = x + x^3 q(x^2), |x| <= pi / 4; 2^-27.9
+constexpr float kSin32[] = {
+    -0x1.555546p-3F, 0x1.11077cp-7F, -0x1.9955c6p-13F};
+// cos(x) = 1 - x^2 / 2 + x^4 q(x^2), |x| <= pi / 4; 2^-33.0
+constexpr float kCos32[] = {
+    0x1.55554ap-5F, -0x1.6c0c2cp-10F, 0x1.99e9ecp-16F};
+
+// In double, enough for results in float.
+// exp(r) = 1 + r + r^2 q(r); 2^-34.2
+constexpr double kExpShort[] = {
+    0x1.0000003a234b8p-1, 0x1.5555544322523p-3, 0x1.55548dc4f35ccp-5, 0x1.111270d561afbp-7, 0x1.6d8d06a9232d3p-10,
+    0x1.9f086b5960439p-13};
+// log((1 + s) / (1 - s)) = 2 s + s^3 q(s^2); 2^-37.6
+constexpr double kLogShort[] = {
+    0x1.555554fdc714cp-1, 0x1.999a7a540d881p-2, 0x1.2438e17be96b8p-2, 0x1.e2f55c92809f7p-3};
+// sin(x) = x + x^3 q(x^2); 2^-37.5
+constexpr double kSinShort[] = {
+    -0x1.5555554c70886p-3, 0x1.111108695e656p-7, -0x1.a00f7e45f217ep-13, 0x1.6cd1b934d9a3ap-19};
+// cos(x) = 1 - x^2 / 2 + x^4 q(x^2); 2^-42.9
+constexpr double kCosShort[] = {
+    0x1.5555554ed8e17p-5, -0x1.6c16b82939cd8p-10, 0x1.a010de2b82cd7p-16, -0x1.241e7707a5bf5p-22};
+// atan(x) = x + x^3 q(x^2), |x| <= tan(pi / 8); 2^-35.4
+constexpr double kAtanShort[] = {
+    -0x1.555554c5e2514p-2, 0x1.9999188294f35p-3, -0x1.247ed686d72fdp-3, 0x1.c463969664facp-4, -0x1.5b2dc68c483cbp-4,
+    0x1.8497bdfc5c925p-5};
+// asin(x) = x + x^3 q(x^2), |x| <= 1 / 2; 2^-35.8
+constexpr double kAsinShort[] = {
+    0x1.5555560653c87p-3, 0x1.3332a9a872492p-4, 0x1.6ddad4ef09d17p-5, 0x1.ed5af41171493p-6, 0x1.932d9556aaa67p-6,
+    0x1.eb71ba10b2946p-8, 0x1.1bee5a7d722b8p-5};
+// sinh(x) = x + x^3 q(x^2), |x| <= 1; 2^-34.2
+constexpr double kSinhShort[] = {
+    0x1.5555551b32c39p-3, 0x1.111134ff7fa7p-7, 0x1.9ffe904cf5b7p-13, 0x1.7a160ae022bf2p-19};
+
+// In double, for results in double.
+// exp(r) = 1 + r + r^2 q(r); 2^-56.4
+constexpr double kExp[] = {
+    0x1.000000000000ap-1, 0x1.55555555554fap-3, 0x1.555555555087ep-5, 0x1.1111111127bf3p-7, 0x1.6c16c18429c38p-10,
+    0x1.a01a012a4fee1p-13, 0x1.a0199a0d1fdafp-16, 0x1.71df2569940ddp-19, 0x1.28ad7235082e5p-22,
+    0x1.ad7f427b4db4ep-26};
+// log((1 + s) / (1 - s)) = 2 s + s^3 q(s^2); 2^-61.6
+constexpr double kLog[] = {
+    0x1.5555555555555p-1, 0x1.9999999999dfdp-2, 0x1.249249242b604p-2, 0x1.c71c7258df3e4p-3, 0x1.745cde3d85631p-3,
+    0x1.3b20aa7332539p-3, 0x1.0f5cdd56f88f9p-3, 0x1.0f627f4d00695p-3};
+// sin(x) = x + x^3 q(x^2); 2^-56.4
+constexpr double kSin[] = {
+    -0x1.5555555555548p-3, 0x1.111111110f7ccp-7, -0x1.a01a019bfd54bp-13, 0x1.71de35674018ap-19,
+    -0x1.ae5e5a14b58d7p-26, 0x1.5d8faafd9a482p-33};
+// cos(x) = 1 - x^2 / 2 + x^4 q(x^2); 2^-59.7
+constexpr double kCos[] = {
+    0x1.555555555554bp-5, -0x1.6c16c16c14f8bp-10, 0x1.a01a019c83989p-16, -0x1.27e4f7ea39164p-22,
+    0x1.1ee9d75196a68p-29, -0x1.8fa464a8c6cc3p-37};
+// atan(x) = x + x^3 q(x^2), |x| <= tan(pi / 8); 2^-57.4
+constexpr double kAtan[] = {
+    -0x1.555555555553dp-2, 0x1.99999999957b2p-3, -0x1.24924922a9937p-3, 0x1.c71c70e4c0ca5p-4, -0x1.745cf8ba52463p-4,
+    0x1.3b1116ec1f5a4p-4, -0x1.10eba10528087p-4, 0x1.df0e0bd57bfdcp-5, -0x1.9ccd64efe6683p-5, 0x1.37c8a8b58cfabp-5,
+    -0x1.254f045977162p-6};
+// asin(x) = x + x^3 q(x^2), |x| <= 1 / 2; 2^-58.0
+constexpr double kAsin[] = {
+    0x1.5555555555577p-3, 0x1.333333332e08fp-4, 0x1.6db6db7219c6fp-5, 0x1.f1c71a922f2cdp-6, 0x1.6e8bdf2efe84dp-6,
+    0x1.1c49eabfc1f67p-6, 0x1.ca20168479844p-7, 0x1.7581120d50c2ap-7, 0x1.61561701dcf1ep-7, 0x1.e46bda2114c8ep-9,
+    0x1.64169355472fep-6, -0x1.58adbbaac2905p-6, 0x1.0b7eebfafccdfp-5};
+// sinh(x) = x + x^3 q(x^2), |x| <= 1; 2^-56.8
+constexpr double kSinh[] = {
+    0x1.5555555555555p-3, 0x1.1111111111111p-7, 0x1.a01a01a019fc1p-13, 0x1.71de3a5573f95p-19, 0x1.ae645674197a2p-26,
+    0x1.61246afb91127p-33, 0x1.ae756da5fa73fp-41, 0x1.9a7983c1cff18p-49};
+// erf(x) = x q(x^2), |x| <= 1; 2^-55.0
+constexpr double kErf[] = {
+    0x1.20dd750429b6dp+0, -0x1.812746b0379e6p-2, 0x1.ce2f21a042b2p-4, -0x1.b82ce3128497ep-6, 0x1.565bcd0dafdf1p-8,
+    -0x1.c02db3d8de448p-11, 0x1.f9a3219f5a1bap-14, -0x1.f4d1df1621cbap-17, 0x1.b9deefcbcc4adp-20,
+    -0x1.5f1d26da3b134p-23, 0x1.f7a3625135bf3p-27, -0x1.38689350bcbbcp-30, 0x1.0573a315e6a2ep-34};
+// erfc(x) = exp(-x^2) q((x - 2) / (x + 2)), 1 <= x <= 6, error relative to erf; 2^-61.6
+constexpr double kErfc[] = {
+    0x1.058671b52c776p-2, -0x1.b57034efd3f72p-2, 0x1.eeea7dc8a78b4p-3, -0x1.437f0b68c0c2bp-4, 0x1.e94715979ef67p-9,
+    0x1.ca95ed5346cfdp-8, -0x1.bc25a47c38b72p-11, -0x1.016b5ce70e1a7p-10, 0x1.6d5efaa4e89bdp-15,
+    0x1.6da96c4e0bf6cp-13, 0x1.cdcb6a35c8047p-16, -0x1.cead8b84fcd0dp-16, -0x1.d4641be7dcb4ap-17,
+    0x1.6ead7148dd8c1p-20, 0x1.ed33696be89c4p-19, 0x1.4bc2f6c36fa76p-20, -0x1.a1b93bf1bfb52p-27};
+
+constexpr uint32_t kTwoOverPi[] = {
+    0,          0,          0,          0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041,
+    0xFE5163AB, 0xDEBBC561, 0xB7246E3A, 0x424DD2E0, 0x06492EEA, 0x09D1921C, 0xFE1DEB1C, 0xB129A73E, 0xE88235F5,
+    0x2EBB4484, 0xE99C7026, 0xB45F7E41, 0x3991D639, 0x835339F4, 0x9C845F8B, 0xBDF9283B, 0x1FF897FF, 0xDE05980F,
+    0xEF2F118B, 0x5A0A6D1F, 0x6D367ECF, 0x27CB09B7, 0x4F463F66, 0x9E5FEA2D, 0x7527BAC7, 0xEBE5F17B, 0x3D0739F7,
+    0x8A5292EA, 0x6BFB5FB1, 0x1F8D5D08, 0x56033046, 0xFC7B6BAB, 0xF0CFBC20, 0x9AF4361D};
+
+constexpr double kPi = 0x1.921fb54442d18p+1;
+constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+constexpr double kLog2E = 0x1.71547652b82fep+0;
+constexpr double kTwoOverPiReal = 0x1.45f306dc9c883p-1;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+// Adding and subtracting it rounds to a whole number, which is in the lowest bits of the sum in between.
+constexpr double kRoundF32 = 0x1.8p23;
+constexpr double kRoundF64 = 0x1.8p52;
+
+// --- writing programs -----------------------------------------------------------------------------------------------------
+
+class Writer;
+
+// A node of a program being written.
+struct V {
+  Writer* writer = nullptr;
+  int32_t id = -1;
+  MathType type = MathType::kF32;
+};
+
+bool is_real(MathType t) { return t == MathType::kF32 || t == MathType::kF64; }
+
+class Writer {
+ public:
+  V input(int number, MathType t) { return node({MathOp::kInput, t, {-1, -1, -1}, static_cast<uint64_t>(number)}); }
+  V real(MathType t, double v) { return node({MathOp::kConstant, t, {-1, -1, -1}, std::bit_cast<uint64_t>(v)}); }
+  V whole(MathType t, int64_t v) { return node({MathOp::kConstant, t, {-1, -1, -1}, static_cast<uint64_t>(v)}); }
+  V make(MathOp op, MathType t, V a, V b = {}, V c = {}, uint64_t bits = 0) { return node({op, t, {a.id, b.id, c.id}, bits}); }
+
+  // Equal nodes are one; what the result does not need is left out.
+  MathProgram finish(V result) const {
+    std::vector<int32_t> number(nodes_.size(), -1);
+    std::vector<char> needed(nodes_.size(), 0);
+    needed[static_cast<size_t>(result.id)] = 1;
+    for (size_t i = nodes_.size(); i-- > 0;) {
+      if (needed[i] == 0) continue;
+      for (int32_t arg : nodes_[i].args) {
+        if (arg >= 0) needed[static_cast<size_t>(arg)] = 1;
+      }
+    }
+    MathProgram program;
+    for (size_t i = 0; i <= static_cast<size_t>(result.id); ++i) {
+      if (needed[i] == 0) continue;
+      number[i] = static_cast<int32_t>(program.nodes.size());
+      program.nodes.push_back(nodes_[i]);
+      for (int32_t& arg : program.nodes.back().args) {
+        if (arg >= 0) arg = number[static_cast<size_t>(arg)];
+      }
+    }
+    return program;
+  }
+
+ private:
+  V node(MathNode n) {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i] == n) return {this, static_cast<int32_t>(i), n.type};
+    }
+    nodes_.push_back(n);
+    return {this, static_cast<int32_t>(nodes_.size() - 1), n.type};
+  }
+
+  std::vector<MathNode> nodes_;
+};
+
+V constant(V like, double v) {
+  return is_real(like.type) ? like.writer->real(like.type, v) : like.writer->whole(like.type, static_cast<int64_t>(v));
+}
+V whole(V like, int64_t v) { return like.writer->whole(like.type, v); }
+V same_type(MathOp op, V a, V b) { return a.writer->make(op, a.type, a, b); }
+V to_bool(MathOp op, V a, V b) { return a.writer->make(op, MathType::kBool, a, b); }
+
+V operator+(V a, V b) { return same_type(MathOp::kAdd, a, b); }
+V operator-(V a, V b) { return same_type(MathOp::kSub, a, b); }
+V operator*(V a, V b) { return same_type(MathOp::kMul, a, b); }
+V operator/(V a, V b) { return same_type(MathOp::kDiv, a, b); }
+V operator+(V a, double b) { return a + constant(a, b); }
+V operator-(V a, double b) { return a - constant(a, b); }
+V operator*(V a, double b) { return a * constant(a, b); }
+V operator+(double a, V b) { return constant(b, a) + b; }
+V operator-(double a, V b) { return constant(b, a) - b; }
+V operator/(double a, V b) { return constant(b, a) / b; }
+V operator-(V a) { return a.writer->make(MathOp::kNeg, a.type, a); }
+V operator&(V a, V b) { return same_type(MathOp::kAnd, a, b); }
+V operator|(V a, V b) { return same_type(MathOp::kOr, a, b); }
+V operator^(V a, V b) { return same_type(MathOp::kXor, a, b); }
+V operator!(V a) { return a.writer->make(MathOp::kNot, a.type, a); }
+V operator<(V a, V b) { return to_bool(MathOp::kLess, a, b); }
+V operator<(V a, double b) { return a < constant(a, b); }
+V operator<(double a, V b) { return constant(b, a) < b; }
+V equal(V a, double b) { return to_bool(MathOp::kEqual, a, constant(a, b)); }
+V equal(V a, V b) { return to_bool(MathOp::kEqual, a, b); }
+V is_nan(V a) { return a.writer->make(MathOp::kIsNan, MathType::kBool, a); }
+V abs(V a) { return a.writer->make(MathOp::kAbs, a.type, a); }
+V sqrt(V a) { return a.writer->make(MathOp::kSqrt, a.type, a); }
+V ratio(V a, V b) { return same_type(MathOp::kRatio, a, b); }
+V muladd(V a, V b, V c) { return a.writer->make(MathOp::kMulAdd, a.type, a, b, c); }
+V muladd(V a, V b, double c) { return muladd(a, b, constant(a, c)); }
+V muladd(V a, double b, V c) { return muladd(a, constant(a, b), c); }
+V fused(V a, V b, V c) { return a.writer->make(MathOp::kFusedMulAdd, a.type, a, b, c); }
+V fused(V a, double b, V c) { return fused(a, constant(a, b), c); }
+V less_of(double a, V b) { return same_type(MathOp::kLessOf, constant(b, a), b); }
+V greater_of(double a, V b) { return same_type(MathOp::kGreaterOf, constant(b, a), b); }
+V scale(V a, V n) { return same_type(MathOp::kScale, a, n); }
+V select(V c, V a, V b) { return a.writer->make(MathOp::kSelect, a.type, c, a, b); }
+V select(V c, V a, double b) { return select(c, a, constant(a, b)); }
+V select(V c, double a, V b) { return select(c, constant(b, a), b); }
+V convert(MathType t, V a) { return a.type == t ? a : a.writer->make(MathOp::kConvert, t, a); }
+V bits_as(MathType t, V a) { return a.writer->make(MathOp::kBits, t, a); }
+V bits(V a) { return bits_as(a.type == MathType::kF32 ? MathType::kI32 : MathType::kI64, a); }
+V shift_left(V a, int n) { return a.writer->make(MathOp::kShiftLeft, a.type, a, {}, {}, static_cast<uint64_t>(n)); }
+V shift_right(V a, int n) { return a.writer->make(MathOp::kShiftRight, a.type, a, {}, {}, static_cast<uint64_t>(n)); }
+V shift_right_signed(V a, int n) {
+  return a.writer->make(MathOp::kShiftRightSigned, a.type, a, {}, {}, static_cast<uint64_t>(n));
+}
+V lookup(V index) { return index.writer->make(MathOp::kLookup, MathType::kI32, index); }
+
+V sign_bit(V x) {
+  V b = bits(x);
+  return b & whole(b, x.type == MathType::kF32 ? int64_t{INT32_MIN} : INT64_MIN);
+}
+V with_sign(V magnitude, V sign) { return bits_as(magnitude.type, bits(magnitude) | sign_bit(sign)); }
+
+template <class T>
+V polynomial(V x, std::span<const T> c) {
+  V sum = constant(x, static_cast<double>(c.back()));
+  for (size_t i = c.size() - 1; i-- > 0;) sum = muladd(sum, x, static_cast<double>(c[i]));
+  return sum;
+}
+template <class T, size_t N>
+V polynomial(V x, const T (&c)[N]) {
+  return polynomial(x, std::span<const T>(c));
+}
+
+// --- float, in float ------------------------------------------------------------------------------------------------------
+
+struct Reduced {
+  V n, r;   // x = n log 2 + r
+};
+
+Reduced reduce_exp(V x) {
+  const bool single = x.type == MathType::kF32;
+  const double magic = single ? kRoundF32 : kRoundF64;
+  V n = muladd(x, kLog2E, constant(x, magic)) - magic;
+  V r = muladd(n, single ? -0x1.628p-1 : -0x1.62e42feep-1, x);
+  return {n, muladd(n, single ? -0x1.90bfbep-11 : -0x1.a39ef35793c76p-33, r)};
+}
+
+// exp without care for the ends of the range.
+V exp_f32_inside(V x) {
+  Reduced s = reduce_exp(x);
+  V p = muladd(polynomial(s.r, kExp32), s.r, 1.0);
+  return scale(muladd(p, s.r, 1.0), s.n);
+}
+
+V exp_f32(V x) { return exp_f32_inside(greater_of(-104, less_of(89, x))); }
+
+V log_f32(V x) {
+  V small = x < 0x1p-126;
+  V b = bits(select(small, x * 0x1p25, x));
+  V t = b - whole(b, 0x3F3504F3);   // sqrt(1/2)
+  V e = convert(MathType::kF32, shift_right_signed(t, 23)) - select(small, constant(x, 25), 0.0);
+  V f = bits_as(MathType::kF32, b - (t & whole(t, INT32_MIN >> 8))) - 1.0;
+  V rest = muladd(f * f, polynomial(f, kLog32), e * 0x1.90bfbep-11);
+  V result = muladd(e, 0x1.628p-1, f + rest);
+  V special = select(x < 0.0, kNan, select(equal(x, 0.0), -kInfinity, x));
+  return select((0.0 < x) & (x < kInfinity), result, special);
+}
+
+V tanh_f32(V x) {
+  V a = abs(x);
+  V twice = less_of(20, a + a);
+  V large = 1.0 - ratio(constant(x, 2), exp_f32_inside(twice) + 1.0);
+  V s = x * x;
+  return with_sign(select(a < 0.65, muladd(a * s, polynomial(s, kTanh32), a), large), x);
+}
+
+V erf_f32(V x) {
+  V a = abs(x);
+  V large = 1.0 - exp_f32_inside(polynomial(less_of(4, a), kLogErfc32));
+  return select(a < 0.875, muladd(x, polynomial(x * x, kErf32), x), with_sign(large, x));
+}
+
+// 1 / (1 + e^-x) with e^-x = 2^n (1 + t) and the rounding error of 1 + 2^n made good. All of it is 2^-64 of its size: the power may be past
+// the range.
+V sigmoid_f32(V x) {
+  Reduced s = reduce_exp(greater_of(-105, less_of(105, -x)));
+  V t = muladd(polynomial(s.r, kExp32), s.r, 1.0) * s.r;
+  V power = scale(constant(x, 1), s.n - 64.0);
+  V sum = power + 0x1p-64;
+  V lost = 0x1p-64 - (sum - power);
+  return ratio(constant(x, 1), sum + muladd(power, t, lost)) * 0x1p-64;
+}
+
+// --- sine and cosine ------------------------------------------------------------------------------------------------------
+
+struct Quarter {
+  V r;   // in -pi/4 .. pi/4
+  V q;   // i32: x = q pi/2 + r, modulo 2 pi
+};
+
+// A float is exact in double, and so is the product of its multiple of pi/2 with the two parts of pi/2, but for 2^-104 of it.
+Quarter reduce_f32(V x) {
+  V wide = convert(MathType::kF64, x);
+  V t = muladd(wide, kTwoOverPiReal, constant(wide, kRoundF64));
+  V n = t - kRoundF64;
+  V r = fused(n, -0x1.1a62633145c06p-54, fused(n, -kPi / 2, wide));
+  return {r, convert(MathType::kI32, bits(t))};
+}
+
+// Products of n < 2^20 with the parts of 33 bits are exact.
+Quarter reduce_f64(V x) {
+  V t = muladd(x, kTwoOverPiReal, constant(x, kRoundF64));
+  V n = t - kRoundF64;
+  V r = muladd(n, -0x1.0b4611a6p-34, muladd(n, -0x1.921fb544p+0, x));
+  return {muladd(n, -0x1.3198a2e037073p-69, r), convert(MathType::kI32, bits(t))};
+}
+
+// The bits of 2/pi that meet those of x, as words of 32 bits, most significant first (Payne and Hanek). x = m 2^e; what is in front of `first`
+// makes multiples of 4.
+std::vector<V> window(V first, int count) {
+  first = select(first < 0.0, 0.0, first);   // of a lane that is not slow
+  V word = convert(MathType::kI32, shift_right(first, 5));
+  V within = first & whole(first, 31);
+  std::vector<V> words, result;
+  for (int i = 0; i <= count; ++i) {
+    V w = convert(MathType::kI64, lookup(word + whole(word, i)));
+    words.push_back(w & whole(w, 0xFFFFFFFF));
+  }
+  for (int i = 0; i < count; ++i) {
+    V pair = shift_left(words[static_cast<size_t>(i)], 32) | words[static_cast<size_t>(i) + 1];
+    V moved = pair.writer->make(MathOp::kShiftLeftBy, MathType::kI64, pair, within);
+    result.push_back(shift_right(moved, 32));
+  }
+  return result;
+}
+
+// product: x 2/pi modulo 4 with the point behind the two highest bits.
+Quarter from_fixed_point(V high, V low, V x) {
+  V q = shift_right(high + whole(high, int64_t{1} << 61), 62);
+  V rest = high - shift_left(q, 62);
+  V wide = convert(MathType::kF64, rest) * (0x1p-62 * kPi / 2);
+  if (low.writer != nullptr) wide = wide + convert(MathType::kF64, shift_right(low, 1)) * (0x1p-125 * kPi / 2);
+  // sin(-x) = -sin(x): the sign goes with both parts.
+  V negative = x < 0.0;
+  V r = select(negative, -wide, wide);
+  V quarter = convert(MathType::kI32, q);
+  r = select(abs(convert(MathType::kF64, x)) < kInfinity, r, kNan);
+  return {r, select(negative, whole(quarter, 0) - quarter, quarter)};
+}
+
+Quarter reduce_large_f32(V x) {
+  V b = bits(abs(x));
+  V e = shift_right(b, 23) - whole(b, 150);
+  V m = convert(MathType::kI64, (b & whole(b, 0x7FFFFF)) | whole(b, 0x800000));
+  // Bit number e - 2, behind three words of zero.
+  std::vector<V> w = window(convert(MathType::kI64, e + whole(e, 96 - 2)), 3);
+  V high = m * (shift_left(w[0], 32) | w[1]) + shift_right(m * w[2], 32);
+  return from_fixed_point(high, {}, x);
+}
+
+Quarter reduce_large_f64(V x) {
+  V b = bits(abs(x));
+  V e = shift_right(b, 52) - whole(b, 1075);
+  V m = (b & whole(b, (int64_t{1} << 52) - 1)) | whole(b, int64_t{1} << 52);
+  std::vector<V> w = window(e + whole(e, 96 - 2), 6);
+  V mask = whole(m, 0xFFFFFFFF);
+  V m0 = m & mask, m1 = shift_right(m, 32);
+  // m * w modulo 2^192, in columns of 32 bits; w[5] is the lowest.
+  std::array<V, 6> column;
+  column.fill(whole(m, 0));
+  for (size_t i = 0; i < 6; ++i) {
+    V p0 = m0 * w[5 - i];
+    V p1 = m1 * w[5 - i];
+    column[i] = column[i] + (p0 & mask);
+    if (i + 1 < 6) column[i + 1] = column[i + 1] + shift_right(p0, 32) + (p1 & mask);
+    if (i + 2 < 6) column[i + 2] = column[i + 2] + shift_right(p1, 32);
+  }
+  for (size_t i = 0; i + 1 < 6; ++i) {
+    column[i + 1] = column[i + 1] + shift_right(column[i], 32);
+    column[i] = column[i] & mask;
+  }
+  return from_fixed_point(shift_left(column[5], 32) | column[4], shift_left(column[3], 32) | column[2], x);
+}
+
+template <class T, size_t N>
+V sin_part(V r, V s, const T (&c)[N]) {
+  return muladd(r * s, polynomial(s, c), r);
+}
+template <class T, size_t N>
+V cos_part(V s, const T (&c)[N]) {
+  return muladd(s * s, polynomial(s, c), muladd(s, -0.5, constant(s, 1)));
+}
+
+// `turns`: 0 for the sine, 1 for the cosine.
+V sin_cos(const Quarter& quarter, MathType t, int turns, V x) {
+  V r = convert(t, quarter.r);
+  V s = r * r;
+  V q = quarter.q + whole(quarter.q, turns);
+  V sine = t == MathType::kF32 ? sin_part(r, s, kSin32) : sin_part(r, s, kSin);
+  V cosine = t == MathType::kF32 ? cos_part(s, kCos32) : cos_part(s, kCos);
+  V odd = equal(q & whole(q, 1), 1.0);
+  V value = select(odd, cosine, sine);
+  V half = q & whole(q, 2);
+  V sign = t == MathType::kF32 ? shift_left(half, 30) : shift_left(convert(MathType::kI64, half), 62);
+  V result = bits_as(t, bits(value) ^ sign);
+  return turns == 0 ? select(equal(x, 0.0), x, result) : result;
+}
+
+V tan_of(const Quarter& quarter, bool brief, V x) {
+  V s = quarter.r * quarter.r;
+  V sine = brief ? sin_part(quarter.r, s, kSinShort) : sin_part(quarter.r, s, kSin);
+  V cosine = brief ? cos_part(s, kCosShort) : cos_part(s, kCos);
+  V odd = equal(quarter.q & whole(quarter.q, 1), 1.0);
+  V result = select(odd, -cosine, sine) / select(odd, sine, cosine);
+  return select(equal(x, 0.0), x, convert(x.type, result));
+}
+
+// --- the rest, in double --------------------------------------------------------------------------------------------------
+
+// `brief` leaves the precision that a float needs.
+struct Double {
+  bool brief;
+
+  V exp_q(V r) const { return brief ? polynomial(r, kExpShort) : polynomial(r, kExp); }
+  V log_q(V z) const { return brief ? polynomial(z, kLogShort) : polynomial(z, kLog); }
+  V atan_q(V z) const { return brief ? polynomial(z, kAtanShort) : polynomial(z, kAtan); }
+  V asin_q(V z) const { return brief ? polynomial(z, kAsinShort) : polynomial(z, kAsin); }
+  V sinh_q(V z) const { return brief ? polynomial(z, kSinhShort) : polynomial(z, kSinh); }
+
+  V exp_inside(V x, double less_by = 0) const {
+    Reduced s = reduce_exp(x);
+    V p = muladd(muladd(exp_q(s.r), s.r, 1.0), s.r, 1.0);
+    return scale(p, less_by == 0 ? s.n : s.n - less_by);
+  }
+  V exp(V x) const { return exp_inside(greater_of(-746, less_of(711, x))); }
+
+  V expm1(V x) const {
+    Reduced s = reduce_exp(greater_of(-50, less_of(710, x)));
+    V p = muladd(s.r * s.r, exp_q(s.r), s.r);
+    V half = scale(constant(x, 0.5), s.n);   // half of 2^n, which may be past the range
+    V result = muladd(p, half, half - 0.5);
+    return with_sign(abs(result + result), x);
+  }
+
+  // log(1 + f) for 1 + f between sqrt(1/2) and sqrt(2)
+  V log_near_1(V f) const {
+    V s = f / (f + 2.0);
+    V z = s * s;
+    return muladd(s * z, log_q(z), s + s);
+  }
+
+  struct Binary {
+    V e;        // f64
+    V shifted;  // e in the place of an exponent
+    V b;
+  };
+  Binary exponent_of(V x) const {
+    V b = bits(x);
+    V t = b - whole(b, 0x3FE6A09E667F3BCD);   // sqrt(1/2)
+    V e = convert(MathType::kF64, convert(MathType::kI32, shift_right_signed(t, 52)));
+    return {e, t & whole(t, INT64_MIN >> 11), b};
+  }
+
+  V log_special(V x, V result) const {
+    V special = select(x < 0.0, kNan, select(equal(x, 0.0), -kInfinity, x));
+    return select((0.0 < x) & (x < kInfinity), result, special);
+  }
+
+  V log(V x) const {
+    V small = x < 0x1p-1022;
+    Binary s = exponent_of(brief ? x : select(small, x * 0x1p54, x));
+    V e = brief ? s.e : s.e - select(small, constant(x, 54), 0.0);
+    V f = bits_as(MathType::kF64, s.b - s.shifted) - 1.0;
+    return log_special(x, muladd(e, 0x1.62e42feep-1, muladd(e, 0x1.a39ef35793c76p-33, log_near_1(f))));
+  }
+
+  V log1p(V x) const {
+    V u = x + 1.0;
+    Binary s = exponent_of(u);
+    // 1 + f = (1 + x) 2^-e without the rounding of 1 + x
+    V factor = bits_as(MathType::kF64, whole(s.b, int64_t{1023} << 52) - s.shifted);
+    V f = select(x < 0x1p60, muladd(x, factor, factor - 1.0), bits_as(MathType::kF64, s.b - s.shifted) - 1.0);
+    V result = muladd(s.e, 0x1.62e42feep-1, muladd(s.e, 0x1.a39ef35793c76p-33, log_near_1(f)));
+    return select(abs(x) < 0x1p-60, x, log_special(u, result));
+  }
+
+  V asin_part(V a, V large, V& z) const {
+    z = select(large, muladd(a, -0.5, constant(a, 0.5)), a * a);
+    V y = select(large, sqrt(z), a);
+    return muladd(y * z, asin_q(z), y);
+  }
+  V asin(V x) const {
+    V a = abs(x), z;
+    V large = 0.5 < a;
+    V p = asin_part(a, large, z);
+    return with_sign(select(large, muladd(p, -2.0, constant(p, kPi / 2)), p), x);
+  }
+  V acos(V x) const {
+    V a = abs(x), z;
+    V large = 0.5 < a;
+    V p = asin_part(a, large, z);
+    V twice = p + p;
+    return select(large, select(x < 0.0, kPi - twice, twice), kPi / 2 - with_sign(p, x));
+  }
+
+  // atan(numerator / denominator), both positive, after one of two turns of the plane
+  V atan_ratio(V numerator, V denominator, V offset) const {
+    V t = numerator / denominator;
+    V z = t * t;
+    return offset + muladd(t * z, atan_q(z), t);
+  }
+  V atan(V x) const {
+    V a = abs(x);
+    V middle = 0x1.a827999fcef32p-2 < a, large = 0x1.3504f333f9de6p+1 < a;
+    V numerator = select(large, -1.0, select(middle, a - 1.0, a));
+    V denominator = select(large, a, select(middle, a + 1.0, 1.0));
+    V offset = select(large, kPi / 2, select(middle, kPi / 4, constant(x, 0)));
+    return with_sign(atan_ratio(numerator, denominator, offset), x);
+  }
+  V atan2(V y, V x) const {
+    V ay = abs(y), ax = abs(x);
+    V steep = ax < ay;
+    V low = select(steep, ax, ay), high = select(steep, ay, ax);
+    // Infinite both or zero both: 1 and 0.
+    V both = equal(low, kInfinity);
+    V none = equal(high, 0.0);
+    low = select(both, 1.0, low);
+    high = select(both | none, 1.0, high);
+    if (!brief) {
+      V huge = 0x1p1000 < high;
+      low = select(huge, low * 0x1p-60, low);
+      high = select(huge, high * 0x1p-60, high);
+    }
+    V middle = high * 0x1.a827999fcef32p-2 < low;
+    V a = atan_ratio(select(middle, low - high, low), select(middle, low + high, high), select(middle, kPi / 4, constant(x, 0)));
+    a = select(steep, kPi / 2 - a, a);
+    V left = !equal(sign_bit(x), 0.0);
+    a = select(left, kPi - a, a);
+    return select(is_nan(x) | is_nan(y), kNan, with_sign(a, y));
+  }
+
+  V sinh(V x) const {
+    V a = abs(x);
+    V half = exp_inside(less_of(712, a), 1);
+    V s = x * x;
+    return select(a < 1.0, muladd(x * s, sinh_q(s), x), with_sign(half - 0.25 / half, x));
+  }
+  V cosh(V x) const {
+    V half = exp_inside(less_of(712, abs(x)), 1);
+    return half + 0.25 / half;
+  }
+  V tanh(V x) const {
+    V a = abs(x);
+    V t = expm1(less_of(60, a + a));
+    return with_sign(t / (t + 2.0), x);
+  }
+  V asinh(V x) const {
+    V a = abs(x);
+    V huge = 0x1p500 < a;
+    V s = a * a;
+    V v = select(huge, a, a + s / (1.0 + sqrt(s + 1.0)));
+    return with_sign(log1p(v) + select(huge, constant(x, kLn2), 0.0), x);
+  }
+  V acosh(V x) const {
+    V huge = 0x1p500 < x;
+    V t = x - 1.0;
+    V v = select(huge, x, t + sqrt(t * (t + 2.0)));
+    return select(x < 1.0, kNan, log1p(v) + select(huge, constant(x, kLn2), 0.0));
+  }
+  V atanh(V x) const {
+    V a = abs(x);
+    return with_sign(log1p((a + a) / (1.0 - a)) * 0.5, x);
+  }
+  V erf(V x) const {
+    V a = abs(x);
+    V t = less_of(6, a);
+    V square = t * t;
+    V lost = fused(t, t, -square);
+    V tail = exp_inside(-square) * polynomial((t - 2.0) / (t + 2.0), kErfc);
+    V large = 1.0 - muladd(tail, -lost, tail);
+    return select(a < 1.0, x * polynomial(x * x, kErf), with_sign(large, x));
+  }
+  V sigmoid(V x) const {
+    V e = exp_inside(greater_of(-746, -abs(x)));
+    return select(x < 0.0, e, 1.0) / (1.0 + e);
+  }
+
+  // y log x in two parts, as exp multiplies the error of its argument by that.
+  V pow(V x, V y) const {
+    V a = abs(x);
+    V small = a < 0x1p-1022;
+    Binary s = exponent_of(brief ? a : select(small, a * 0x1p54, a));
+    V e = brief ? s.e : s.e - select(small, constant(x, 54), 0.0);
+    V f = bits_as(MathType::kF64, s.b - s.shifted) - 1.0;
+    V product, lost;
+    if (brief) {
+      V l = muladd(e, 0x1.62e42feep-1, muladd(e, 0x1.a39ef35793c76p-33, log_near_1(f)));
+      product = l * y;
+      lost = constant(x, 0);
+    } else {
+      V d = f + 2.0;
+      V d_lost = f - (d - 2.0);
+      V q = f / d;
+      V q_lost = (fused(-q, d, f) - q * d_lost) / d;
+      V z = q * q;
+      // e log 2 has 32 + 11 bits: the sum with 2 q is split by its own error.
+      V whole_part = e * 0x1.62e42feep-1;
+      V twice = q + q;
+      V sum = whole_part + twice;
+      V back = sum - whole_part;
+      V sum_lost = (whole_part - (sum - back)) + (twice - back);
+      V rest = muladd(e, 0x1.a39ef35793c76p-33, muladd(q * z, log_q(z), (q_lost + q_lost) + sum_lost));
+      V high = sum + rest;
+      V low = rest - (high - sum);
+      product = high * y;
+      lost = muladd(low, y, fused(high, y, -product));
+      lost = select(abs(product) < 1000.0, lost, 0.0);
+    }
+    // log 0 and log infinity
+    V l_special = select(equal(a, 0.0), -kInfinity, constant(x, kInfinity));
+    V regular = (0.0 < a) & (a < kInfinity);
+    V argument = select(regular, product, l_special * y);
+    V power = exp(argument);
+    if (!brief) power = select(power < kInfinity, muladd(power, lost, power), power);
+    // Of a whole y, halves tell whether it is odd; from 2^53 on all are even.
+    V whole_y = equal(rounded(y), y);
+    V half_y = y * 0.5;
+    V odd = whole_y & !equal(rounded(half_y), half_y) & (abs(y) < 0x1p53);
+    power = select(odd, with_sign(power, x), power);
+    V y_infinite = equal(abs(y), kInfinity);
+    V invalid = (x < 0.0) & (a < kInfinity) & !whole_y & !y_infinite;
+    power = select(invalid | is_nan(x) | is_nan(y), kNan, power);
+    V one = equal(x, 1.0) | equal(y, 0.0) | (equal(a, 1.0) & y_infinite);
+    return select(one, 1.0, power);
+  }
+
+  // To the nearest whole number; what is 2^52 or more is one already.
+  static V rounded(V y) {
+    V a = abs(y);
+    V near = (a + 0x1p52) - 0x1p52;
+    return select(a < 0x1p52, with_sign(near, y), y);
+  }
+};
+
+// --- the table ------------------------------------------------------------------------------------------------------------
+
+using Body = std::function<V(V x, V y)>;
+
+MathProgram write(MathType t, int arity, const Body& body) {
+  Writer writer;
+  V x = writer.input(0, t);
+  V y = arity == 2 ? writer.input(1, t) : V{};
+  return writer.finish(body(x, y));
+}
+
+// A function of doubles, on floats.
+Body through_double(const std::function<V(const Double&, V, V)>& body) {
+  return [body](V x, V y) {
+    V wide_y = y.writer != nullptr ? convert(MathType::kF64, y) : y;
+    return convert(MathType::kF32, body(Double{true}, convert(MathType::kF64, x), wide_y));
+  };
+}
+
+class Table {
+ public:
+  Table() {
+    const MathType f32 = MathType::kF32, f64 = MathType::kF64;
+    add_f32(ScalarOp::kExp, 1.0, [](V x, V) { return exp_f32(x); });
+    add_f32(ScalarOp::kLog, 1.0, [](V x, V) { return log_f32(x); });
+    add_f32(ScalarOp::kTanh, 1.5, [](V x, V) { return tanh_f32(x); });
+    add_f32(ScalarOp::kErf, 1.5, [](V x, V) { return erf_f32(x); });
+    add_f32(ScalarOp::kSigmoid, 2.0, [](V x, V) { return sigmoid_f32(x); });
+    add_both(ScalarOp::kExp, 0, 1.0, [](const Double& d, V x, V) { return d.exp(x); });
+    add_both(ScalarOp::kLog, 0, 1.5, [](const Double& d, V x, V) { return d.log(x); });
+    add_both(ScalarOp::kTanh, 0, 4.0, [](const Double& d, V x, V) { return d.tanh(x); });
+    add_both(ScalarOp::kErf, 0, 2.0, [](const Double& d, V x, V) { return d.erf(x); });
+    add_both(ScalarOp::kSigmoid, 0, 2.0, [](const Double& d, V x, V) { return d.sigmoid(x); });
+    add_both(ScalarOp::kLog1p, 0.52, 2.5, [](const Double& d, V x, V) { return d.log1p(x); });
+    add_both(ScalarOp::kExpm1, 0.52, 2.5, [](const Double& d, V x, V) { return d.expm1(x); });
+    add_both(ScalarOp::kAsin, 0.52, 2.0, [](const Double& d, V x, V) { return d.asin(x); });
+    add_both(ScalarOp::kAcos, 0.52, 2.0, [](const Double& d, V x, V) { return d.acos(x); });
+    add_both(ScalarOp::kAtan, 0.52, 2.0, [](const Double& d, V x, V) { return d.atan(x); });
+    add_both(ScalarOp::kSinh, 0.52, 2.0, [](const Double& d, V x, V) { return d.sinh(x); });
+    add_both(ScalarOp::kCosh, 0.52, 2.0, [](const Double& d, V x, V) { return d.cosh(x); });
+    add_both(ScalarOp::kAsinh, 0.52, 4.0, [](const Double& d, V x, V) { return d.asinh(x); });
+    add_both(ScalarOp::kAcosh, 0.52, 4.0, [](const Double& d, V x, V) { return d.acosh(x); });
+    add_both(ScalarOp::kAtanh, 0.52, 4.0, [](const Double& d, V x, V) { return d.atanh(x); });
+    add_both(ScalarOp::kAtan2, 0.52, 3.0, [](const Double& d, V x, V y) { return d.atan2(x, y); });
+    add_both(ScalarOp::kPow, 0.52, 2.0, [](const Double& d, V x, V y) { return d.pow(x, y); });
+    for (int turns : {0, 1}) {
+      const ScalarOp op = turns == 0 ? ScalarOp::kSin : ScalarOp::kCos;
+      add_f32(op, 1.5, [turns](V x, V) { return sin_cos(reduce_f32(x), MathType::kF32, turns, x); });
+      add_slow(op, f32, [turns](V x, V) { return sin_cos(reduce_large_f32(x), MathType::kF32, turns, x); });
+      add(op, f64, 2.0, [turns](V x, V) { return sin_cos(reduce_f64(x), MathType::kF64, turns, x); });
+      add_slow(op, f64, [turns](V x, V) { return sin_cos(reduce_large_f64(x), MathType::kF64, turns, x); });
+    }
+    add_f32(ScalarOp::kTan, 0.52, [](V x, V) { return tan_of(reduce_f32(x), true, x); });
+    add_slow(ScalarOp::kTan, f32, [](V x, V) { return tan_of(reduce_large_f32(x), true, x); });
+    add(ScalarOp::kTan, f64, 4.0, [](V x, V) { return tan_of(reduce_f64(x), false, x); });
+    add_slow(ScalarOp::kTan, f64, [](V x, V) { return tan_of(reduce_large_f64(x), false, x); });
+  }
+
+  const MathFunction* find(ScalarOp op, DType t) const {
+    auto found = functions_.find({op, t});
+    return found == functions_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  void add(ScalarOp op, MathType t, double max_ulp, const Body& body) {
+    const DType dtype = t == MathType::kF32 ? DType::kF32 : DType::kF64;
+    functions_[{op, dtype}] = {op, dtype, write(t, arity_of(op), body), {}, {}, max_ulp};
+  }
+  void add_f32(ScalarOp op, double max_ulp, const Body& body) { add(op, MathType::kF32, max_ulp, body); }
+  // `f32_ulp` 0: the float has a program of its own.
+  void add_both(ScalarOp op, double f32_ulp, double f64_ulp, const std::function<V(const Double&, V, V)>& body) {
+    if (f32_ulp > 0) add(op, MathType::kF32, f32_ulp, through_double(body));
+    add(op, MathType::kF64, f64_ulp, [&](V x, V y) { return body(Double{false}, x, y); });
+  }
+  // Arguments past what the reduction of the fast program is good for.
+  void add_slow(ScalarOp op, MathType t, const Body& body) {
+    MathFunction& f = functions_.at({op, t == MathType::kF32 ? DType::kF32 : DType::kF64});
+    f.slow = write(t, 1, body);
+    f.is_slow = write(t, 1, [t](V x, V) { return (t == MathType::kF32 ? 0x1p48 : 0x1.8p20) < abs(x); });
+  }
+
+  std::map<std::pair<ScalarOp, DType>, MathFunction> functions_;
+};
+
+const Table& table() {
+  static const Table all;
+  return all;
+}
+
+}  // namespace
+
+bool is_math_function(ScalarOp op) { return table().find(op, DType::kF32) != nullptr; }
+
+const MathFunction& math_function(ScalarOp op, DType dtype) {
+  const MathFunction* found = table().find(op, dtype);
+  STAX_ASSERT(found != nullptr, "no program for {} of {}", name_of(op), name_of(dtype));
+  return *found;
+}
+
+std::span<const uint32_t> two_over_pi() { return kTwoOverPi; }
+
+}  // namespace stax::ir
