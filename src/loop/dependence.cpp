@@ -173,6 +173,8 @@ std::string describe(const Access& a) {
 }  // namespace
 
 std::string find_dependence(const Kernel& kernel, const For& loop, const LoopScope& outer, Reduction reduction) {
+  // A loop that runs at most once has no two iterations.
+  if (loop.extent.range().hi <= 1) return {};
   const Stmt root = make(loop);
   std::vector<Access> accesses = accesses_in(root);
   const std::vector<int> priv = slots_allocated_in(loop.body), written = slots_written_in(loop.body);

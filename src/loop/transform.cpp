@@ -167,8 +167,10 @@ Kernel fuse(Edit edit) {
     const For& inner = inner_loop(edit, outer, j);
     edit.require_kind(outer, LoopKind::kSerial);
     edit.require_kind(inner, LoopKind::kSerial);
-    const symbolic::Substitution map{{i.node(), symbolic::floordiv(f, inner_count)},
-                                     {j.node(), symbolic::mod(f, inner_count)}};
+    // Of a single outer iteration nothing is left, whatever the inner extent is.
+    const bool single = outer_count.is_constant(1);
+    const symbolic::Substitution map{{i.node(), single ? edit.context().exprs.constant(0) : symbolic::floordiv(f, inner_count)},
+                                     {j.node(), single ? f : symbolic::mod(f, inner_count)}};
     return make(For{f, extent, LoopKind::kSerial, 0, substitute(inner.body, map)});
   });
   return std::move(edit.kernel);

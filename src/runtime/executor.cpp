@@ -58,12 +58,10 @@ Shared::Shared(std::shared_ptr<const Program> p, std::unique_ptr<KernelBackend> 
       auto& list = steps.emplace_back();
       bool planned = std::holds_alternative<LaunchStep>(step) || std::holds_alternative<CopyStep>(step);
       if (const auto* s = std::get_if<ProcedureStep>(&step)) planned = s->procedure == Procedure::kTopK || s->procedure == Procedure::kDeterminant;
-      if (!planned) continue;
       for_each_result(step, [&](ValueRef v) {
         Storage storage = program->values[v].storage;
-        if (made[v] || (storage != Storage::kArena && storage != Storage::kOwned)) return;
+        if (planned && !made[v] && (storage == Storage::kArena || storage == Storage::kOwned)) list.push_back(v);
         made[v] = true;
-        list.push_back(v);
       });
     }
     for (ValueRef v : block.inputs) made[v] = true;

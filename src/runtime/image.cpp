@@ -58,9 +58,16 @@ class NativeBackend final : public KernelBackend {
   std::vector<KernelEntry> entries_;
 };
 
+/// Of a program without kernels.
+class NoBackend final : public KernelBackend {
+ public:
+  void run(uint32_t kernel, void* const*, const int64_t*, int64_t, int64_t, void*, Fault*) override { throw InternalError("no kernel " + std::to_string(kernel)); }
+};
+
 }  // namespace
 
 std::unique_ptr<KernelBackend> map_native_image(const program::Program& program) {
+  if (program.kernels.empty()) return std::make_unique<NoBackend>();
   for (const char* isa : {"avx512", "avx2", "baseline"})
     for (const program::Image& image : program.images)
       if (image.isa == isa && executes(image.isa)) return std::make_unique<NativeBackend>(program, image);

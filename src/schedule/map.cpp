@@ -28,7 +28,7 @@ std::optional<std::string> schedule_map(const loop::Kernel& kernel, const NestFo
 
 std::string schedule_fallback(const loop::Kernel& kernel, const NestForm& form) {
   // Serial, but for the outer loops of a nest with independent iterations around reductions of any kind.
-  if (kernel.kernel_class == "scatter" || form.outer.empty()) return "";
+  if (form.outer.empty()) return "";
   StepList steps(names_of(form.outer));
   steps.parallelize_first(form.outer.size());
   return steps.str();

@@ -101,6 +101,8 @@ int lanes_of(const loop::Kernel& kernel) {
 }
 
 std::string choose_schedule(const loop::Kernel& kernel) {
+  // A scatter's points may meet; their order is its meaning.
+  if (kernel.kernel_class == "scatter") return "";
   NestForm form = analyze(kernel);
   using Scheduler = std::optional<std::string> (*)(const loop::Kernel&, const NestForm&);
   constexpr Scheduler kSchedulers[] = {schedule_contraction, schedule_reduction, schedule_map};

@@ -58,9 +58,7 @@ class ConstraintFacts final : public Facts {
   Effort effort() const override { return set_.truths_.empty() ? Effort{} : Effort{6, 400}; }
 
   bool prove_further(const Polynomial& p, int64_t bound, Search search) const override {
-    for (Expr truth : set_.truths_) {
-      if (truth.kind() != ExprKind::kLess) continue;
-      const Polynomial gap = difference(truth.args()[1], truth.args()[0]);  // >= 1
+    for (const Polynomial& gap : gaps()) {
       for (const Term& term : p.terms) {
         for (const Term& part : gap.terms) {
           const std::optional<Term> scale = divide(term, part);
@@ -76,7 +74,18 @@ class ConstraintFacts final : public Facts {
   }
 
  private:
+  /// What is known to be at least 1.
+  const std::vector<Polynomial>& gaps() const {
+    if (!gaps_) {
+      gaps_.emplace();
+      for (Expr truth : set_.truths_)
+        if (truth.kind() == ExprKind::kLess) gaps_->push_back(difference(truth.args()[1], truth.args()[0]));
+    }
+    return *gaps_;
+  }
+
   const ConstraintSet& set_;
+  mutable std::optional<std::vector<Polynomial>> gaps_;
   mutable std::unordered_map<const ExprNode*, Interval> range_cache_;
 };
 

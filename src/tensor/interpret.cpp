@@ -296,7 +296,7 @@ class Interpreter {
   }
 
   void run_op(const Op& op) {
-    ++evaluated;
+    evaluated += op.kind() == OpKind::kConstant ? 0 : 1;
     std::vector<const Item*> operands;
     for (const Value* v : op.operands) operands.push_back(&item(v));
     std::vector<Item> results;
@@ -455,10 +455,18 @@ Bindings bind_inputs(const Graph& graph, const std::vector<Item>& inputs) {
     const Type& type = graph.inputs[k].value->type;
     const std::string who = input_name(graph, k);
     check_input_type(who, type, inputs[k]);
-    if (!type.is_tensor() || !type.has_static_rank()) continue;
+    if (!type.is_tensor()) continue;
+    // One of run-time rank is seen with kMaxRank axes, leading ones in front.
+    std::vector<int64_t> extents = inputs[k].tensor.extents();
+    if (!type.has_static_rank()) {
+      const int rank = inputs[k].tensor.rank();
+      if (rank > kMaxRank) user_error("{} has rank {}, at most {} is possible", who, rank, kMaxRank);
+      if (type.rank.is_symbol()) bindings[type.rank.node()] = rank;
+      extents.insert(extents.begin(), static_cast<size_t>(kMaxRank - rank), 1);
+    }
     for (size_t axis = 0; axis < type.extents.size(); ++axis) {
       const Expr e = type.extents[axis];
-      const int64_t actual = inputs[k].tensor.extents()[axis];
+      const int64_t actual = extents[axis];
       if (e.is_constant()) {
         if (actual != e.constant()) user_error("{} has extent {} on axis {}, expected {}", who, actual, axis, e.constant());
         continue;

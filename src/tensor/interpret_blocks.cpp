@@ -5,6 +5,7 @@
 
 #include "support/error.h"
 #include "symbolic/evaluate.h"
+#include "symbolic/interval.h"
 #include "tensor/interpret_block_ops.h"
 
 namespace stax::tensor::reference {
@@ -47,15 +48,6 @@ struct Step {
   bool marked = false;            // some point of this block is faulty
 };
 
-/// An index expression over the box: affine, or the step that computes it.
-struct Form {
-  std::optional<AffineForm> affine;
-  ExprKind kind = ExprKind::kConstant;
-  std::vector<Expr> args;  // where it is not affine
-  Interval range;
-  int step = -1;
-};
-
 Interval dtype_range(DType t) {
   switch (t) {
     case DType::kBool: return {0, 1};
@@ -69,115 +61,8 @@ Interval dtype_range(DType t) {
   }
 }
 
-Interval add(Interval a, Interval b) { return {saturating_add(a.lo, b.lo), saturating_add(a.hi, b.hi)}; }
-Interval negate(Interval a) { return {saturating_mul(a.hi, -1), saturating_mul(a.lo, -1)}; }
-Interval multiply(Interval a, Interval b) {
-  const int64_t p[] = {saturating_mul(a.lo, b.lo), saturating_mul(a.lo, b.hi), saturating_mul(a.hi, b.lo),
-                       saturating_mul(a.hi, b.hi)};
-  return {*std::min_element(p, p + 4), *std::max_element(p, p + 4)};
-}
+Interval negate(Interval a) { return symbolic::multiply(a, {-1, -1}); }
 bool is_within(Interval inner, Interval outer) { return outer.lo <= inner.lo && inner.hi <= outer.hi; }
-Interval hull(Interval a, Interval b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
-
-/// Bounds of a non-affine expression from those of its arguments.
-Interval expr_range(ExprKind kind, const std::vector<Interval>& x) {
-  switch (kind) {
-    case ExprKind::kAdd: {
-      Interval sum{0, 0};
-      for (Interval each : x) sum = add(sum, each);
-      return sum;
-    }
-    case ExprKind::kMul: {
-      Interval product{1, 1};
-      for (Interval each : x) product = multiply(product, each);
-      return product;
-    }
-    case ExprKind::kMin: {
-      Interval r = x[0];
-      for (Interval each : x) r = {std::min(r.lo, each.lo), std::min(r.hi, each.hi)};
-      return r;
-    }
-    case ExprKind::kMax: {
-      Interval r = x[0];
-      for (Interval each : x) r = {std::max(r.lo, each.lo), std::max(r.hi, each.hi)};
-      return r;
-    }
-    case ExprKind::kFloorDiv:
-      if (x[1].is_constant() && x[1].lo > 0 && x[0].lo != kNegInf && x[0].hi != kPosInf) {
-        return {symbolic::floor_div(x[0].lo, x[1].lo), symbolic::floor_div(x[0].hi, x[1].lo)};
-      }
-      return {};
-    case ExprKind::kMod:
-      if (x[1].is_constant() && x[1].lo > 0) {
-        if (x[0].lo >= 0 && x[0].hi < x[1].lo) return x[0];
-        return {0, x[1].lo - 1};
-      }
-      return {};
-    case ExprKind::kLess:
-      if (x[0].hi < x[1].lo) return {1, 1};
-      if (x[0].lo >= x[1].hi) return {0, 0};
-      return {0, 1};
-    case ExprKind::kEqual:
-      if (x[0].hi < x[1].lo || x[1].hi < x[0].lo) return {0, 0};
-      return {0, 1};
-    case ExprKind::kSelect:
-      if (x[0] == Interval{0, 0}) return x[2];
-      if (x[0].lo > 0) return x[1];
-      return hull(x[1], x[2]);
-    case ExprKind::kConstant:
-    case ExprKind::kSymbol: break;
-  }
-  STAX_UNREACHABLE();
-}
-
-void evaluate_expr_block(ExprKind kind, const std::vector<const int64_t*>& x, int64_t* out, int64_t n) {
-  switch (kind) {
-    case ExprKind::kAdd:
-      for (int64_t i = 0; i < n; ++i) {
-        int64_t sum = x[0][i];
-        for (size_t k = 1; k < x.size(); ++k) sum = saturating_add(sum, x[k][i]);
-        out[i] = sum;
-      }
-      return;
-    case ExprKind::kMul:
-      for (int64_t i = 0; i < n; ++i) {
-        int64_t product = x[0][i];
-        for (size_t k = 1; k < x.size(); ++k) product = saturating_mul(product, x[k][i]);
-        out[i] = product;
-      }
-      return;
-    case ExprKind::kFloorDiv:
-      for (int64_t i = 0; i < n; ++i) out[i] = symbolic::floor_div(x[0][i], x[1][i]);
-      return;
-    case ExprKind::kMod:
-      for (int64_t i = 0; i < n; ++i) out[i] = symbolic::floor_mod(x[0][i], x[1][i]);
-      return;
-    case ExprKind::kMin:
-      for (int64_t i = 0; i < n; ++i) {
-        out[i] = x[0][i];
-        for (size_t k = 1; k < x.size(); ++k) out[i] = std::min(out[i], x[k][i]);
-      }
-      return;
-    case ExprKind::kMax:
-      for (int64_t i = 0; i < n; ++i) {
-        out[i] = x[0][i];
-        for (size_t k = 1; k < x.size(); ++k) out[i] = std::max(out[i], x[k][i]);
-      }
-      return;
-    case ExprKind::kLess:
-      for (int64_t i = 0; i < n; ++i) out[i] = x[0][i] < x[1][i];
-      return;
-    case ExprKind::kEqual:
-      for (int64_t i = 0; i < n; ++i) out[i] = x[0][i] == x[1][i];
-      return;
-    case ExprKind::kSelect:
-      for (int64_t i = 0; i < n; ++i) out[i] = x[0][i] != 0 ? x[1][i] : x[2][i];
-      return;
-    case ExprKind::kConstant:
-    case ExprKind::kSymbol: break;
-  }
-  STAX_UNREACHABLE();
-}
 
 }  // namespace
 
@@ -187,16 +72,11 @@ Source Source::of(const Literal& literal) {
   return s;
 }
 
-bool AffineForm::is_constant() const {
-  return std::all_of(coefficients.begin(), coefficients.end(), [](int64_t c) { return c == 0; });
-}
-
 struct BlockProgram::Impl {
   std::span<const Source> sources;
-  const Bindings& bindings;
-  std::vector<int64_t> extents;
-  std::unordered_map<const ExprNode*, int> axis_of;
-  std::unordered_map<const ExprNode*, Form> forms;
+  IndexForms forms;
+  std::vector<int64_t> extents;  // of the box; merged by `finish`
+  std::unordered_map<const ExprNode*, int> step_of_expr;
   std::unordered_map<const ScalarNode*, int> step_of;
   std::vector<Step> steps;
   std::vector<int> roots;
@@ -205,161 +85,43 @@ struct BlockProgram::Impl {
   // While running:
   std::unique_ptr<double[]> storage;
   std::vector<int64_t> position;               // axis values of the block's first point
-  std::vector<int64_t> axis_values;            // kBlockPoints for each axis, where rows are short
+  std::vector<int64_t> axis_values;            // `capacity` for each axis, where rows are short
+  int64_t capacity = kBlockPoints;             // points of a block: fewer where the box has fewer
   bool long_rows = false;
   const void* accumulators = nullptr;
   int64_t accumulator_origin = 0;
   int64_t block_start = 0;
   std::vector<int64_t> offsets;
 
-  Impl(std::span<const Source> s, const Bindings& b) : sources(s), bindings(b) {}
+  Impl(std::span<const Source> s, IndexForms f, std::vector<int64_t> e)
+      : sources(s), forms(std::move(f)), extents(std::move(e)) {}
 
   template <class T>
   T* buffer(const Step& s) {
-    return reinterpret_cast<T*>(storage.get() + static_cast<size_t>(s.buffer) * kBlockPoints);
-  }
-
-  // ---- index expressions
-
-  AffineForm constant_form(int64_t v) const { return {v, std::vector<int64_t>(extents.size(), 0), {v, v}}; }
-
-  void set_range(AffineForm& f) const {
-    f.range = {f.base, f.base};
-    for (size_t d = 0; d < extents.size(); ++d) {
-      if (f.coefficients[d] != 0) f.range = add(f.range, multiply({f.coefficients[d], f.coefficients[d]}, {0, extents[d] - 1}));
-    }
-  }
-
-  Form& form(Expr e) {
-    if (const auto found = forms.find(e.node()); found != forms.end()) return found->second;
-    Form f = make_form(e);
-    if (f.affine) f.range = f.affine->range;
-    return forms.emplace(e.node(), std::move(f)).first->second;
-  }
-
-  Form make_form(Expr e) {
-    Form f;
-    if (const auto axis = axis_of.find(e.node()); axis != axis_of.end()) {
-      f.affine = constant_form(0);
-      f.affine->coefficients[axis->second] = 1;
-      set_range(*f.affine);
-      return f;
-    }
-    if (e.is_constant()) {
-      f.affine = constant_form(e.constant());
-      return f;
-    }
-    if (e.is_symbol()) {
-      f.affine = constant_form(symbolic::evaluate(e, bindings));
-      return f;
-    }
-    std::vector<const Form*> args;
-    std::vector<Interval> ranges;
-    bool all_affine = true, all_constant = true;
-    for (Expr a : e.args()) {
-      args.push_back(&form(a));
-      ranges.push_back(args.back()->range);
-      all_affine = all_affine && args.back()->affine;
-      all_constant = all_constant && args.back()->affine && args.back()->affine->is_constant();
-    }
-    if (all_constant) {
-      std::vector<int64_t> values;
-      for (const Form* a : args) values.push_back(a->affine->base);
-      f.affine = constant_form(symbolic::apply(e.kind(), values));
-      return f;
-    }
-    if (all_affine) f.affine = combine(e.kind(), args, ranges);
-    if (!f.affine && e.kind() == ExprKind::kSelect && ranges[0].is_constant()) {
-      return *args[ranges[0].lo != 0 ? 1 : 2];
-    }
-    if (f.affine) return f;
-    f.range = expr_range(e.kind(), ranges);
-    if (f.range.is_constant()) {
-      f.affine = constant_form(f.range.lo);
-      return f;
-    }
-    f.kind = e.kind();
-    f.args.assign(e.args().begin(), e.args().end());
-    return f;
-  }
-
-  /// The affine form of an operation on affine forms, or nullopt. A form whose bounds reach the ends of int64 is computed
-  /// point by point, as saturation is not affine.
-  std::optional<AffineForm> combine(ExprKind kind, const std::vector<const Form*>& args, const std::vector<Interval>& x) const {
-    AffineForm r = constant_form(0);
-    switch (kind) {
-      case ExprKind::kAdd:
-        for (const Form* a : args) {
-          r.base = saturating_add(r.base, a->affine->base);
-          for (size_t d = 0; d < extents.size(); ++d) {
-            r.coefficients[d] = saturating_add(r.coefficients[d], a->affine->coefficients[d]);
-          }
-        }
-        break;
-      case ExprKind::kMul: {
-        int64_t factor = 1;
-        const AffineForm* varying = nullptr;
-        for (const Form* a : args) {
-          if (a->affine->is_constant()) {
-            factor = saturating_mul(factor, a->affine->base);
-          } else if (varying == nullptr) {
-            varying = &*a->affine;
-          } else {
-            return std::nullopt;
-          }
-        }
-        r.base = saturating_mul(varying->base, factor);
-        for (size_t d = 0; d < extents.size(); ++d) r.coefficients[d] = saturating_mul(varying->coefficients[d], factor);
-        break;
-      }
-      case ExprKind::kMod:
-        if (x[1].is_constant() && x[0].lo >= 0 && x[0].hi < x[1].lo) return args[0]->affine;
-        return std::nullopt;
-      case ExprKind::kFloorDiv:
-        if (x[1].is_constant() && x[1].lo == 1) return args[0]->affine;
-        return std::nullopt;
-      case ExprKind::kMin:
-      case ExprKind::kMax:
-        for (size_t k = 0; k < args.size(); ++k) {
-          bool wins = true;
-          for (size_t j = 0; j < args.size(); ++j) {
-            wins = wins && (j == k || (kind == ExprKind::kMin ? x[k].hi <= x[j].lo : x[k].lo >= x[j].hi));
-          }
-          if (wins) return args[k]->affine;
-        }
-        return std::nullopt;
-      case ExprKind::kSelect:
-        if (x[0].is_constant()) return args[x[0].lo != 0 ? 1 : 2]->affine;
-        return std::nullopt;
-      default: return std::nullopt;
-    }
-    set_range(r);
-    if (r.range.lo == kNegInf || r.range.hi == kPosInf) return std::nullopt;
-    return r;
+    return reinterpret_cast<T*>(storage.get() + static_cast<size_t>(s.buffer * capacity));
   }
 
   int add_step(Step s) {
     for (int a : s.args) s.may_fault = s.may_fault || steps[a].may_fault;
-    if (s.may_fault) s.marks = std::make_unique<uint16_t[]>(kBlockPoints);
     steps.push_back(std::move(s));
     return static_cast<int>(steps.size()) - 1;
   }
 
   int step_of_index(Expr e) {
-    if (form(e).step >= 0) return form(e).step;
+    if (const auto found = step_of_expr.find(e.node()); found != step_of_expr.end()) return found->second;
+    const IndexForm& form = forms.of(e);
     Step s;
-    s.range = form(e).range;
-    if (form(e).affine) {
+    s.range = form.range;
+    if (form.affine) {
       s.kind = StepKind::kAffine;
-      s.affine = *form(e).affine;
+      s.affine = *form.affine;
     } else {
       s.kind = StepKind::kExpr;
-      s.expr = form(e).kind;
-      const std::vector<Expr> args = form(e).args;
-      for (Expr a : args) s.args.push_back(step_of_index(a));
+      s.expr = form.kind;
+      for (Expr a : form.args) s.args.push_back(step_of_index(a));
     }
     const int step = add_step(std::move(s));
-    form(e).step = step;
+    step_of_expr.emplace(e.node(), step);
     return step;
   }
 
@@ -411,12 +173,12 @@ struct BlockProgram::Impl {
     const auto arg = [&](int k) { return steps[s.args[k]].range; };
     Interval r = all;
     switch (s.op) {
-      case ScalarOp::kAdd: r = add(arg(0), arg(1)); break;
-      case ScalarOp::kSub: r = add(arg(0), negate(arg(1))); break;
-      case ScalarOp::kMul: r = multiply(arg(0), arg(1)); break;
+      case ScalarOp::kAdd: r = symbolic::add(arg(0), arg(1)); break;
+      case ScalarOp::kSub: r = symbolic::add(arg(0), negate(arg(1))); break;
+      case ScalarOp::kMul: r = symbolic::multiply(arg(0), arg(1)); break;
       case ScalarOp::kMin: r = {std::min(arg(0).lo, arg(1).lo), std::min(arg(0).hi, arg(1).hi)}; break;
       case ScalarOp::kMax: r = {std::max(arg(0).lo, arg(1).lo), std::max(arg(0).hi, arg(1).hi)}; break;
-      case ScalarOp::kSelect: r = hull(arg(1), arg(2)); break;
+      case ScalarOp::kSelect: r = symbolic::hull(arg(1), arg(2)); break;
       case ScalarOp::kCheckedIndex: return {0, std::max<int64_t>(arg(1).hi == kPosInf ? kPosInf : arg(1).hi - 1, 0)};
       default: break;
     }
@@ -436,12 +198,12 @@ struct BlockProgram::Impl {
     STAX_ASSERT(source.extents.size() == x->args.size(), "a load from operand {} has {} indices, its rank is {}", x->slot,
                 x->args.size(), source.extents.size());
     bool all_affine = true, safe = true;
-    AffineForm offset = constant_form(0);
+    AffineForm offset = forms.constant(0);
     for (size_t k = 0; k < x->args.size(); ++k) {
       Interval range;
       const Expr e = ir::as_expr(x->args[k]);
       if (e) {
-        Form& f = form(e);
+        const IndexForm& f = forms.of(e);
         range = f.range;
         if (f.affine) {
           offset.base = saturating_add(offset.base, saturating_mul(f.affine->base, source.strides[k]));
@@ -518,14 +280,15 @@ struct BlockProgram::Impl {
       if (reuse && !is_fixed(s)) ends[last_use[k]].push_back(s.buffer);
       for (int b : ends[k]) free.push_back(b);
     }
-    storage = std::make_unique<double[]>(static_cast<size_t>(std::max(used, 1)) * kBlockPoints);
+    storage = std::make_unique_for_overwrite<double[]>(static_cast<size_t>(std::max(used, 1) * capacity));
     for (Step& s : steps) {
+      if (s.may_fault) s.marks = std::make_unique<uint16_t[]>(static_cast<size_t>(capacity));
       if (s.kind == StepKind::kConstant && is_float(s.type)) {
-        std::fill_n(buffer<double>(s), kBlockPoints, s.constant.f);
+        std::fill_n(buffer<double>(s), capacity, s.constant.f);
       } else if (s.kind == StepKind::kConstant) {
-        std::fill_n(buffer<int64_t>(s), kBlockPoints, s.constant.i);
+        std::fill_n(buffer<int64_t>(s), capacity, s.constant.i);
       } else if (is_fixed(s)) {
-        std::fill_n(buffer<int64_t>(s), kBlockPoints, s.affine.base);
+        std::fill_n(buffer<int64_t>(s), capacity, s.affine.base);
       }
     }
   }
@@ -539,12 +302,12 @@ struct BlockProgram::Impl {
       position[d] = rest % extents[d];
       rest /= extents[d];
     }
-    int64_t n = std::min(limit, kBlockPoints);
+    const int64_t n = std::min(limit, capacity);
     if (extents.empty()) return 1;
     if (long_rows) return std::min(n, extents.back() - position.back());
     std::vector<int64_t> p = position;
     for (int64_t i = 0; i < n; ++i) {
-      for (size_t d = 0; d < p.size(); ++d) axis_values[d * kBlockPoints + i] = p[d];
+      for (size_t d = 0; d < p.size(); ++d) axis_values[d * capacity + i] = p[d];
       for (size_t d = p.size(); d-- > 0;) {
         if (++p[d] < extents[d]) break;
         p[d] = 0;
@@ -570,7 +333,7 @@ struct BlockProgram::Impl {
     for (size_t d = 0; d < extents.size(); ++d) {
       const int64_t c = f.coefficients[d];
       if (c == 0) continue;
-      const int64_t* __restrict values = axis_values.data() + d * kBlockPoints;
+      const int64_t* __restrict values = axis_values.data() + d * capacity;
       for (int64_t i = 0; i < n; ++i) out[i] += c * values[i];
     }
   }
@@ -681,12 +444,8 @@ struct BlockProgram::Impl {
   }
 };
 
-BlockProgram::BlockProgram(std::vector<Expr> vars, std::vector<int64_t> extents, std::span<const Source> sources, const Bindings& bindings)
-    : impl_(std::make_unique<Impl>(sources, bindings)) {
-  impl_->extents = std::move(extents);
-  for (size_t d = 0; d < vars.size(); ++d) {
-    if (vars[d]) impl_->axis_of.emplace(vars[d].node(), static_cast<int>(d));
-  }
+BlockProgram::BlockProgram(const std::vector<Expr>& vars, const std::vector<int64_t>& extents, std::span<const Source> sources, const Bindings& bindings)
+    : impl_(std::make_unique<Impl>(sources, IndexForms(vars, extents, bindings), extents)) {
   for (int64_t e : impl_->extents) count_ = saturating_mul(count_, e);
 }
 
@@ -697,7 +456,7 @@ int BlockProgram::add_root(Scalar root) {
   return static_cast<int>(impl_->roots.size()) - 1;
 }
 
-std::optional<AffineForm> BlockProgram::affine(Expr e) { return impl_->form(e).affine; }
+std::optional<AffineForm> BlockProgram::affine(Expr e) { return impl_->forms.of(e).affine; }
 bool BlockProgram::may_fault(int root) const { return impl_->steps[impl_->roots[root]].may_fault; }
 Interval BlockProgram::range(int root) const { return impl_->steps[impl_->roots[root]].range; }
 
@@ -707,8 +466,9 @@ void BlockProgram::finish() {
   p.merge_axes();
   p.long_rows = !p.extents.empty() && (p.extents.size() == 1 || p.extents.back() >= kLongRow);
   p.position.assign(p.extents.size(), 0);
-  if (!p.long_rows) p.axis_values.resize(p.extents.size() * kBlockPoints);
-  p.offsets.resize(kBlockPoints);
+  p.capacity = std::clamp<int64_t>(count_, 1, kBlockPoints);
+  if (!p.long_rows) p.axis_values.resize(p.extents.size() * p.capacity);
+  p.offsets.resize(p.capacity);
   p.assign_buffers(true);
   p.finished = true;
 }

@@ -21,6 +21,7 @@
 
 #include "ir/scalar.h"
 #include "tensor/interpret.h"
+#include "tensor/interpret_index.h"
 
 namespace stax::tensor::reference {
 
@@ -33,14 +34,6 @@ struct Source {
   std::vector<int64_t> extents;
   std::vector<int64_t> strides;  // in elements
   static Source of(const Literal& literal);
-};
-
-/// base + sum of coefficients[d] * axis d.
-struct AffineForm {
-  int64_t base = 0;
-  std::vector<int64_t> coefficients;
-  symbolic::Interval range;
-  bool is_constant() const;
 };
 
 /// Faulty points: where, and what went wrong.
@@ -56,7 +49,7 @@ class BlockProgram {
  public:
   /// The box is `vars` x `extents`, row-major, no extent 0. An expression in `vars` need not be a symbol: wherever it occurs
   /// as a whole it stands for that axis. `sources` must outlive the program.
-  BlockProgram(std::vector<Expr> vars, std::vector<int64_t> extents, std::span<const Source> sources, const Bindings& bindings);
+  BlockProgram(const std::vector<Expr>& vars, const std::vector<int64_t>& extents, std::span<const Source> sources, const Bindings& bindings);
   ~BlockProgram();
   BlockProgram(const BlockProgram&) = delete;
   BlockProgram& operator=(const BlockProgram&) = delete;

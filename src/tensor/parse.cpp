@@ -629,6 +629,15 @@ class Parser {
 
 }  // namespace
 
-std::unique_ptr<Graph> parse_graph(const std::string& text) { return Parser(text).parse(); }
+std::unique_ptr<Graph> parse_graph(const std::string& text) {
+  std::unique_ptr<Graph> graph = Parser(text).parse();
+  try {
+    verify(*graph);
+  } catch (const InternalError& error) {
+    // Whoever wrote the text broke the rule, not a pass.
+    user_error("the text is no tensor IR: {}", error.what());
+  }
+  return graph;
+}
 
 }  // namespace stax::tensor

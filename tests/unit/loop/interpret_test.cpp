@@ -211,7 +211,7 @@ TEST(Interpret, LoopsOfDependentExtents) {
     param n 0 .. 100
     argument 0 @y i64 [n, n] written
     for i in n { for j in n { %0[i, j] = 0:i64 } }
-    for i in n { for j in i - 1 { for k in j { %0[i, j] sum= [k + i*j] } } }
+    for u in n { for v in u - 1 { for w in v { %0[u, v] sum= [w + u*v] } } }
   })";
   const int64_t n = 9;
   const auto y = as<int64_t>(run(text, {std::vector<uint8_t>(n * n * 8)}, {n})[0]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
+#include <random>
 
 #include "unit/tensor/graph_fixture.h"
 
@@ -158,6 +159,39 @@ TEST_F(TextTest, RunTimeRankAndContents) {
   const std::string text = round_trip();
   EXPECT_NE(text.find("f32[1, 1, 1, 1, 1, 1, 1, n] rank r = reshape_dynamic allow_zero"), std::string::npos) << text;
   EXPECT_NE(text.find("contents {n, n*2 + 1}"), std::string::npos) << text;
+}
+
+// Damaged text is refused with a message for its writer, or it is another graph.
+TEST_F(TextTest, DamagedTextIsTheUsersFault) {
+  const Expr n = dim("n");
+  Value* x = input("x", DType::kF32, {n, number(4)});
+  Value* k = input("k", DType::kI64, {});
+  b.check(less_equal(b.host_int(k), n), "{0} of {1}", {b.host_int(k), n});
+  output(b.mean(b.softmax(x, 1), {0}, true), "y");
+  output(b.reduce_axes(Combiner::kArgMaxFirst, b.concat({x, x}, 0), {0}, false, DType::kF32), "z");
+  const std::string text = print(graph, {.full = true});
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string damaged = text;
+    for (int edits = 1 + static_cast<int>(random() % 3); edits > 0; --edits) {
+      const size_t at = random() % damaged.size();
+      const size_t other = random() % text.size();
+      switch (random() % 3) {
+        case 0: damaged.erase(at, 1 + random() % 5); break;
+        case 1: damaged[at] = text[other]; break;
+        case 2: damaged.insert(at, text.substr(other, random() % 12)); break;
+      }
+    }
+    try {
+      parse_graph(damaged);
+    } catch (const UserError&) {
+      ++refused;
+    } catch (const std::exception& error) {
+      FAIL() << error.what() << "\n" << damaged;
+    }
+  }
+  EXPECT_GT(refused, 1000);
 }
 
 TEST_F(TextTest, ErrorsNameLineAndColumn) {
