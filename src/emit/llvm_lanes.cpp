@@ -147,7 +147,11 @@ Value* Lanes::f16_to_f32(Value* v) {
 
 Value* Lanes::f32_to_f16(Value* v) {
   llvm::Type* i16 = like(b.getInt16Ty(), v);
-  if (machine_.f16c || !machine_.x86) return b.CreateBitCast(b.CreateFPTrunc(v, like(b.getHalfTy(), v)), i16);
+  if (machine_.f16c || !machine_.x86) {
+    // Two roundings in a row stay two: of one from double, machines know nothing.
+    Value* rounded = b.CreateArithmeticFence(v, v->getType());
+    return b.CreateBitCast(b.CreateFPTrunc(rounded, like(b.getHalfTy(), v)), i16);
+  }
   llvm::Type* i32 = like(b.getInt32Ty(), v);
   llvm::Type* f32 = like(b.getFloatTy(), v);
   Value* bits = b.CreateBitCast(v, i32);

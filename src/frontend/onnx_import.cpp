@@ -404,12 +404,14 @@ void Importer::import_node(Frame& frame, const onnx::NodeProto& proto, const Nod
     return;
   }
   frame.builder->source = where;
+  const size_t ops_before = frame.builder->block().ops.size();
   try {
     if (function) {
       call_function(frame, proto, *function, inputs);
     } else {
       call_operator(frame, proto, *row, opset, inputs);
     }
+    assume_checks(frame.builder->block(), ops_before);
   } catch (const FaultReported&) {
     fail_outputs(frame, proto);
   } catch (const UserError& error) {
@@ -422,22 +424,69 @@ void Importer::import_node(Frame& frame, const onnx::NodeProto& proto, const Nod
   }
 }
 
+/// What checks inside a body make sure of holds for the rest of the body; import_body forgets it at the end.
+void Importer::assume_checks(const tensor::Block& block, size_t first_op) {
+  if (&block == &graph_->body) return;         // the builder has done it
+  size_t fresh = block.ops.size() - std::min(first_op, block.ops.size());
+  for (auto op = block.ops.rbegin(); fresh > 0; ++op, --fresh) {
+    const auto* check = (*op)->as<tensor::Check>();
+    if (check && !check->condition.is_constant()) graph_->constraints.assume_true(check->condition);
+  }
+}
+
+/// Gives inputs of run-time rank the rank that they most likely have; false if there are none such.
+bool Importer::settle_ranks(Frame& frame, std::vector<Value*>& inputs) {
+  bool changed = false;
+  for (Value*& value : inputs) {
+    if (!value || !value->type.is_tensor() || value->type.has_static_rank()) continue;
+    const auto likely = likely_ranks.find(value->id);
+    if (likely == likely_ranks.end()) continue;
+    const std::string name = value->name;
+    value = of_rank(*frame.builder, value, likely->second);
+    if (value->name.empty()) value->name = name;
+    changed = true;
+  }
+  return changed;
+}
+
+/// Elementwise operators hand the likely rank on.
+void Importer::guess_ranks(const OperatorRow& row, const std::vector<Value*>& inputs, const Value* output) {
+  if (!output->type.is_tensor() || output->type.has_static_rank() || likely_ranks.contains(output->id)) return;
+  const auto is_in = [&](std::span<const OperatorRow> table) { return &row >= table.data() && &row < table.data() + table.size(); };
+  if (!is_in(elementwise_operators()) && !is_in(activation_operators())) return;
+  int rank = 0;
+  for (const Value* value : inputs) {
+    if (!value) continue;
+    const auto likely = likely_ranks.find(value->id);
+    if (!value->type.has_static_rank() && likely == likely_ranks.end()) return;
+    rank = std::max(rank, value->type.has_static_rank() ? value->type.static_rank() : likely->second);
+  }
+  likely_ranks[output->id] = rank;
+}
+
 void Importer::call_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset, const std::vector<Binding>& inputs) {
   std::vector<Value*> values;
   for (const Binding& input : inputs) values.push_back(input.value);
-  Node node(*this, frame, proto, opset, std::move(values));
-  row.function(node);
+  auto node = std::make_unique<Node>(*this, frame, proto, opset, values);
+  try {
+    row.function(*node);
+  } catch (const UnsupportedError&) {
+    if (!settle_ranks(frame, values)) throw;
+    node = std::make_unique<Node>(*this, frame, proto, opset, values);
+    row.function(*node);
+  }
   const std::string where = describe_node(frame, proto);
   for (int k = 0; k < proto.output_size(); ++k) {
     const std::string& name = proto.output(k);
     if (name.empty()) continue;
-    if (node.absent_outputs_.contains(k)) {
+    if (node->absent_outputs_.contains(k)) {
       bind(frame, name, {Binding::State::kAbsent, nullptr}, where);
       continue;
     }
-    Value* value = k < static_cast<int>(node.outputs_.size()) ? node.outputs_[k] : nullptr;
-    if (!value) node.unsupported("its output number " + std::to_string(k + 1) + ", '" + name + "'");
+    Value* value = k < static_cast<int>(node->outputs_.size()) ? node->outputs_[k] : nullptr;
+    if (!value) node->unsupported("its output number " + std::to_string(k + 1) + ", '" + name + "'");
     if (value->name.empty()) value->name = name;
+    guess_ranks(row, values, value);
     bind(frame, name, {Binding::State::kPresent, value}, where);
   }
 }

@@ -23,6 +23,13 @@ Value* product(Builder& b, const Product& p) {
   const bool turn_a = p.transpose_a && !vector_a, turn_b = p.transpose_b && !vector_b;
   const int batch_a = vector_a ? 0 : rank_a - 2, batch_b = vector_b ? 0 : rank_b - 2;
   const int batch = std::max(batch_a, batch_b);
+  // A vector would lose an axis that a view of run-time rank cannot drop.
+  Expr rank;
+  if (!p.a->type.has_static_rank() || !p.b->type.has_static_rank()) {
+    rank = symbolic::max(rank_of(b, p.a), rank_of(b, p.b));
+    for (const Value* v : {p.a, p.b})
+      b.check(symbolic::less_equal(b.constant_expr(2), rank_of(b, v)), "a factor has rank {0}, less than 2", {rank_of(b, v)});
+  }
   const Expr depth = b.extent(p.a, turn_a ? -2 : -1), depth_b = b.extent(p.b, vector_b || turn_b ? -1 : -2);
   check_equal(b, depth, depth_b, "inner extents of a matrix product");
 
@@ -67,9 +74,11 @@ Value* product(Builder& b, const Product& p) {
     y = p.element_b ? p.element_b(body, y, point) : ir::cast(p.accumulate, y);
     return x * y;
   };
-  if (!p.finish) return b.reduce(Combiner::kSum, p.accumulate, extents, {depth}, body);
-  return b.reduce(Combiner::kSum, p.accumulate, extents, {depth}, body,
-                  [&](Body& body, Scalar a) { return p.finish(body, a, point_of(body.i)); });
+  tensor::EpilogueFn finish;
+  if (p.finish) finish = [&](Body& body, Scalar a) { return p.finish(body, a, point_of(body.i)); };
+  Value* y = b.reduce(Combiner::kSum, p.accumulate, extents, {depth}, body, finish);
+  y->type.rank = rank;
+  return y;
 }
 
 namespace {

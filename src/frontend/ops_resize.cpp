@@ -42,7 +42,7 @@ Scalar f32(Body& body, double v) { return body.number(kF, v); }
 /// The coordinate in the input of output index `i`.
 Scalar coordinate(Body& body, const Resize& r, const Along& a, Expr i) {
   const auto number = [&](Expr e) { return number_of(body, kF, e); };
-  const auto half_pixel = [&] { return rounded_quotient(number(i) + f32(body, 0.5), a.scale(body)) - f32(body, 0.5); };
+  const auto half_pixel = [&] { return rounded_difference(rounded_quotient(number(i) + f32(body, 0.5), a.scale(body)), f32(body, 0.5)); };
   const Scalar several = holds(body, symbolic::less(a.out.table().constant(1), a.out));
   if (r.coordinates == "half_pixel") return half_pixel();
   if (r.coordinates == "pytorch_half_pixel") return ir::select(several, half_pixel(), f32(body, 0));
@@ -51,13 +51,15 @@ Scalar coordinate(Body& body, const Resize& r, const Along& a, Expr i) {
   if (r.coordinates == "align_corners")
     return ir::select(several, rounded_quotient(number(i * (a.in - 1)), number(a.out - 1)), f32(body, 0));
   if (r.coordinates == "half_pixel_symmetric") {
-    const Scalar adjustment = number(a.out) / (a.scale(body) * number(a.in));
-    return number(a.in) * f32(body, 0.5) * (f32(body, 1) - adjustment) + half_pixel();
+    const Scalar adjustment = rounded_quotient(number(a.out), rounded_product(a.scale(body), number(a.in)));
+    const Scalar offset = rounded_product(number(a.in) * f32(body, 0.5), rounded_difference(f32(body, 1), adjustment));
+    return rounded_sum(offset, half_pixel());
   }
   // tf_crop_and_resize
   const Scalar start = a.start(body), end = a.end(body), last = number(a.in - 1);
-  return ir::select(several, start * last + number(i) * (end - start) * last / number(a.out - 1),
-                    f32(body, 0.5) * (start + end) * last);
+  const Scalar along = rounded_product(rounded_product(number(i), rounded_difference(end, start)), last);
+  const Scalar middle = rounded_product(f32(body, 0.5) * rounded_sum(start, end), last);
+  return ir::select(several, rounded_sum(rounded_product(start, last), rounded_quotient(along, number(a.out - 1))), middle);
 }
 
 Scalar in_range(Body& body, const Along& a, Scalar i) {

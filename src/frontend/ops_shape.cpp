@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "frontend/importer.h"
 #include "frontend/scalar_words.h"
 #include "frontend/spelling.h"
 #include "support/error.h"
@@ -197,7 +198,12 @@ void import_squeeze(Node& n) {
       dropped[k] = symbolic::logical_and(dropped[k], symbolic::logical_not(in_front));
     }
   }
-  n.output(0, drop_axes(b, x, dropped));
+  Value* result = drop_axes(b, x, dropped);
+  if (!axes && !result->type.has_static_rank() && x->type.has_static_rank()) {
+    const auto is_kept = [](Expr flag) { return !is_one(flag); };
+    n.importer().likely_ranks[result->id] = static_cast<int>(std::count_if(dropped.begin(), dropped.end(), is_kept));
+  }
+  n.output(0, result);
 }
 
 /// Position q from the right: either a new axis, or the next axis of x from the right.

@@ -57,6 +57,14 @@ Scalar logical_or(Scalar a, Scalar b) { return ir::binary(ScalarOp::kOr, a, b); 
 Scalar logical_not(Scalar a) { return ir::unary(ScalarOp::kNot, a); }
 Scalar less_than_zero(Body& body, Scalar x) { return ir::less(x, body.integer(x->dtype, 0)); }
 
+Scalar rounded_sum(Scalar a, Scalar b) {
+  return ir::cast(DType::kF32, ir::cast(DType::kF64, a) + ir::cast(DType::kF64, b));
+}
+
+Scalar rounded_difference(Scalar a, Scalar b) {
+  return ir::cast(DType::kF32, ir::cast(DType::kF64, a) - ir::cast(DType::kF64, b));
+}
+
 Scalar rounded_product(Scalar a, Scalar b) {
   return ir::cast(DType::kF32, ir::cast(DType::kF64, a) * ir::cast(DType::kF64, b));
 }

@@ -43,6 +43,8 @@ Scalar logical_or(Scalar a, Scalar b);
 Scalar logical_not(Scalar a);
 Scalar less_than_zero(Body& body, Scalar x);
 /// f32 results that are rounded once, also where a level computes in f64: ties decide what comes out.
+Scalar rounded_sum(Scalar a, Scalar b);
+Scalar rounded_difference(Scalar a, Scalar b);
 Scalar rounded_product(Scalar a, Scalar b);
 Scalar rounded_quotient(Scalar a, Scalar b);
 /// round(x) saturated to the integers of `t`, as that type. x is a float.

@@ -68,9 +68,7 @@ bool reads_any(Scalar root, const std::vector<int>& slots) {
   return found;
 }
 
-Scalar condition_of(ir::Context& context, Expr truth) {
-  return ir::cast(DType::kBool, context.scalars.index(truth));
-}
+Scalar condition_of(ir::Context& context, Expr truth) { return ir::cast(DType::kBool, context.scalars.index(truth)); }
 
 Expr condition_expr(Scalar condition) {
   if (condition->dtype != DType::kBool) return {};
@@ -109,8 +107,12 @@ void collect_accesses(const Stmt& s, std::vector<LoopRange>& loops, std::vector<
                  [&](const Block& b) {
                    for (const Stmt& each : b.statements) collect_accesses(each, loops, out);
                  },
-                 [&](const Store& w) { out.push_back({AccessKind::kStore, Combiner::kSum, w.slot, w.index, loops}); },
-                 [&](const Update& w) { out.push_back({AccessKind::kUpdate, w.combiner, w.slot, w.index, loops}); },
+                 [&](const Store& w) {
+                   out.push_back({AccessKind::kStore, Combiner::kSum, w.slot, w.index, loops});
+                 },
+                 [&](const Update& w) {
+                   out.push_back({AccessKind::kUpdate, w.combiner, w.slot, w.index, loops});
+                 },
                  [&](const If& i) {
                    collect_accesses(i.then_body, loops, out);
                    if (i.else_body) collect_accesses(i.else_body, loops, out);
@@ -179,7 +181,6 @@ namespace {
 bool depends_on_any(Expr e, const std::vector<LoopRange>& loops) {
   return std::any_of(loops.begin(), loops.end(), [&](const LoopRange& l) { return symbolic::depends_on(e, l.var); });
 }
-
 
 Expr expr_of(const symbolic::Polynomial& p, symbolic::ExprTable& table) {
   std::vector<Expr> terms{table.constant(p.constant)};

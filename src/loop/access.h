@@ -39,10 +39,10 @@ enum class AccessKind : uint8_t { kLoad, kStore, kUpdate };
 
 struct Access {
   AccessKind kind = AccessKind::kLoad;
-  Combiner combiner = Combiner::kSum;   // of an update
+  Combiner combiner = Combiner::kSum;  // of an update
   int slot = 0;
   std::vector<Scalar> index;
-  std::vector<LoopRange> loops;         // those between the root of the query and the access, outer first
+  std::vector<LoopRange> loops;  // those between the root of the query and the access, outer first
 };
 
 /// All accesses in `root`, loads in indices and conditions included.
@@ -71,9 +71,9 @@ class LoopScope : private symbolic::Facts {
   void forget(size_t assumptions) { known_.resize(assumptions); }
   const std::vector<LoopRange>& loops() const { return loops_; }
 
-  /// The largest / least value of `e` over all iterations of the loops from number `first` on, as an expression of what is outside
-  /// them; null where nothing is known. All of this is said of places where the loops run: a symbol without which an extent is 0
-  /// is not 0 there.
+  /// The largest / least value of `e` over all iterations of the loops from number `first` on, as an expression of what
+  /// is outside them; null where nothing is known. All of this is said of places where the loops run: a symbol without
+  /// which an extent is 0 is not 0 there.
   Expr upper(Expr e, size_t first = 0) const { return bound(e, first, true); }
   Expr lower(Expr e, size_t first = 0) const { return bound(e, first, false); }
   /// Whether e >= 0 in every iteration; false is "not known".
@@ -103,7 +103,7 @@ struct Term {
 };
 struct Terms {
   std::vector<Term> varying;
-  Expr rest;   // the invariant part
+  Expr rest;  // the invariant part
 };
 /// Splits a sum by what depends on the symbols of `loops`.
 Terms terms_of(Expr e, const std::vector<LoopRange>& loops);

@@ -87,7 +87,8 @@ class Equations {
     const Expr up_a = upper(left_scope_, a), low_a = lower(left_scope_, a);
     const Expr up_b = upper(right_scope_, b), low_b = lower(right_scope_, b);
     if (!up_a || !low_a || !up_b || !low_b) return false;
-    return left_scope_.is_nonnegative(size - 1 - (up_a - low_b)) && left_scope_.is_nonnegative(size - 1 - (up_b - low_a));
+    return left_scope_.is_nonnegative(size - 1 - (up_a - low_b)) &&
+           left_scope_.is_nonnegative(size - 1 - (up_b - low_a));
   }
 
   bool is_contradiction(const Terms& a, const Terms& b) const {

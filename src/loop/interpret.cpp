@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interpreter of loop IR: its definition.
 //
-// A kernel is translated, for the parameters of the call, into a tree of actions. Innermost loops go to Leaf, which runs them over many
-// iterations at a time. That is done where it cannot be told from one iteration after the other: each statement of the loops' body
-// writes a buffer that nothing else in the body touches; or it stores to one where the same iteration alone reads, at the same index.
+// A kernel is translated, for the parameters of the call, into a tree of actions. Innermost loops go to Leaf, which
+// runs them over many iterations at a time. That is done where it cannot be told from one iteration after the other:
+// each statement of the loops' body writes a buffer that nothing else in the body touches; or it stores to one where
+// the same iteration alone reads, at the same index.
 #include <algorithm>
 #include <cstring>
 
@@ -41,7 +42,8 @@ struct LoopAction : Action {
   IntProgram ints;
   int extent, variable;
   ActionPtr body;
-  LoopAction(Machine& m, const For& f) : machine(m), ints(m), extent(ints.expr(f.extent)), variable(m.variable(f.var)) {}
+  LoopAction(Machine& m, const For& f)
+      : machine(m), ints(m), extent(ints.expr(f.extent)), variable(m.variable(f.var)) {}
   void run() override {
     ints.run();
     for (int64_t i = 0, n = ints[extent]; i < n; ++i) {
@@ -66,12 +68,12 @@ struct IfAction : Action {
 
 struct AllocateAction : Action {
   BoundBuffer& buffer;
-  std::vector<double> memory;   // aligned for any dtype
+  std::vector<double> memory;  // aligned for any dtype
   size_t bytes;
   ActionPtr body;
   AllocateAction(BoundBuffer& b, size_t size) : buffer(b), memory(size / sizeof(double) + 1), bytes(size) {}
   void run() override {
-    buffer.data = memory.data();   // a slot may be allocated in several places
+    buffer.data = memory.data();  // a slot may be allocated in several places
     // Undefined contents: a NaN, or -1, makes a use of them visible. Only where that is cheap.
     constexpr size_t kCheap = 4096;
     if (bytes <= kCheap) std::memset(memory.data(), 0xFF, bytes);

@@ -299,14 +299,14 @@ void index_block(ExprKind kind, std::span<const Value64* const> args, bool unifo
     case ExprKind::kAdd: return map(symbolic::saturating_add);
     case ExprKind::kMul: return map(symbolic::saturating_mul);
     case ExprKind::kFloorDiv:
-      if (uniform_divisor && divide_small(args[0], args[1][0].i, n,
-                                          [&](int64_t k, uint32_t x, uint32_t d) { out[k].i = x / d; })) {
+      if (uniform_divisor &&
+          divide_small(args[0], args[1][0].i, n, [&](int64_t k, uint32_t x, uint32_t d) { out[k].i = x / d; })) {
         return;
       }
       return map(symbolic::floor_div);
     case ExprKind::kMod:
-      if (uniform_divisor && divide_small(args[0], args[1][0].i, n,
-                                          [&](int64_t k, uint32_t x, uint32_t d) { out[k].i = x % d; })) {
+      if (uniform_divisor &&
+          divide_small(args[0], args[1][0].i, n, [&](int64_t k, uint32_t x, uint32_t d) { out[k].i = x % d; })) {
         return;
       }
       return map(symbolic::floor_mod);

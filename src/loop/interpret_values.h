@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arithmetic of the loop interpreter on blocks of values: an array of double for float dtypes, of int64 for integers and bool. What a
-// single operation means is ir::evaluate_scalar_op and ir::evaluate_cast; here are loops, with the common operations written out.
+// Arithmetic of the loop interpreter on blocks of values: an array of double for float dtypes, of int64 for integers
+// and bool. What a single operation means is ir::evaluate_scalar_op and ir::evaluate_cast; here are loops, with the
+// common operations written out.
 #include <cstdint>
 #include <span>
 

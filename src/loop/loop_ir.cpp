@@ -103,39 +103,38 @@ Stmt make(Allocate s) {
 
 Stmt rewrite(const Stmt& root, const std::function<Stmt(const Stmt&)>& f) {
   const auto with_parts = [&]() -> Stmt {
-    return std::visit(
-        Overloaded{
-            [&](const For& s) -> Stmt {
-              Stmt body = rewrite(s.body, f);
-              if (body == s.body) return root;
-              For copy = s;
-              copy.body = std::move(body);
-              return make(std::move(copy));
-            },
-            [&](const Block& s) -> Stmt {
-              Block copy;
-              bool changed = false;
-              for (const Stmt& each : s.statements) {
-                copy.statements.push_back(rewrite(each, f));
-                changed |= copy.statements.back() != each;
-              }
-              return changed ? make(std::move(copy)) : root;
-            },
-            [&](const If& s) -> Stmt {
-              If copy = s;
-              copy.then_body = rewrite(s.then_body, f);
-              if (s.else_body) copy.else_body = rewrite(s.else_body, f);
-              if (copy.then_body == s.then_body && copy.else_body == s.else_body) return root;
-              return make(std::move(copy));
-            },
-            [&](const Allocate& s) -> Stmt {
-              Stmt body = rewrite(s.body, f);
-              return body == s.body ? root : make(Allocate{s.slot, std::move(body)});
-            },
-            [&](const Store&) -> Stmt { return root; },
-            [&](const Update&) -> Stmt { return root; },
-        },
-        root->v);
+    return std::visit(Overloaded{
+                          [&](const For& s) -> Stmt {
+                            Stmt body = rewrite(s.body, f);
+                            if (body == s.body) return root;
+                            For copy = s;
+                            copy.body = std::move(body);
+                            return make(std::move(copy));
+                          },
+                          [&](const Block& s) -> Stmt {
+                            Block copy;
+                            bool changed = false;
+                            for (const Stmt& each : s.statements) {
+                              copy.statements.push_back(rewrite(each, f));
+                              changed |= copy.statements.back() != each;
+                            }
+                            return changed ? make(std::move(copy)) : root;
+                          },
+                          [&](const If& s) -> Stmt {
+                            If copy = s;
+                            copy.then_body = rewrite(s.then_body, f);
+                            if (s.else_body) copy.else_body = rewrite(s.else_body, f);
+                            if (copy.then_body == s.then_body && copy.else_body == s.else_body) return root;
+                            return make(std::move(copy));
+                          },
+                          [&](const Allocate& s) -> Stmt {
+                            Stmt body = rewrite(s.body, f);
+                            return body == s.body ? root : make(Allocate{s.slot, std::move(body)});
+                          },
+                          [&](const Store&) -> Stmt { return root; },
+                          [&](const Update&) -> Stmt { return root; },
+                      },
+                      root->v);
   };
   return f(with_parts());
 }

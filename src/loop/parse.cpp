@@ -29,7 +29,8 @@ class Parser {
     lexer_.expect("kernel");
     kernel_.name = "kernel";
     if (lexer_.peek().text.starts_with("@")) kernel_.name = name();
-    kernel_.kernel_class = lexer_.peek().kind == TokenKind::kString ? lexer_.expect_string() : lexer_.expect_identifier();
+    kernel_.kernel_class =
+        lexer_.peek().kind == TokenKind::kString ? lexer_.expect_string() : lexer_.expect_identifier();
     lexer_.expect("{");
     header();
     kernel_.body = statements();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A guard costs most where it is always true. A guard "a < b" of which b - a falls as loop v runs is true up to some iteration p
-// of v, for all iterations of the loops inside:
+// A guard costs most where it is always true. A guard "a < b" of which b - a falls as loop v runs is true up to some
+// iteration p of v, for all iterations of the loops inside:
 //
 //   for v in n { for w in 8 { if v*8 + w < m { .. } } }
-//   -> for v in p { for w in 8 { .. } };  for v_t in n - p { for w_t in 8 { if (p + v_t)*8 + w_t < m { .. } } }     p = m/8
+//   -> for v in p { for w in 8 { .. } };  for v_t in n - p { for w_t in 8 { if (p + v_t)*8 + w_t < m { .. } } }     p =
+//   m/8
 //
-// The outermost loop that can be split for a guard is; the guard stays in the tail, where the loops inside are looked at again.
-// Parallel loops stay single, vector loops mask their guards, unrolled loops have constant guards.
+// The outermost loop that can be split for a guard is; the guard stays in the tail, where the loops inside are looked
+// at again. Parallel loops stay single, vector loops mask their guards, unrolled loops have constant guards.
 #include <algorithm>
 
 #include "loop/access.h"
@@ -19,8 +20,8 @@ using symbolic::ExprKind;
 namespace {
 
 struct GuardPoint {
-  Expr condition;   // a kLess
-  Expr first_false; // the iteration of the loop
+  Expr condition;    // a kLess
+  Expr first_false;  // the iteration of the loop
 };
 
 std::vector<Expr> conjuncts(Expr condition) {
@@ -117,7 +118,7 @@ class Partitioner {
 
   void collect_guard(Expr condition, Expr var, const LoopScope& inner, std::vector<GuardPoint>& out) {
     if (condition.kind() != ExprKind::kLess || !symbolic::depends_on(condition, var)) return;
-    const Expr gap = inner.lower(condition.args()[1] - condition.args()[0] - 1);   // holds while gap >= 0
+    const Expr gap = inner.lower(condition.args()[1] - condition.args()[0] - 1);  // holds while gap >= 0
     if (!gap) return;
     const auto affine = symbolic::affine_in(gap, var);
     if (!affine || !affine->coefficient.is_constant() || affine->coefficient.constant() >= 0) return;

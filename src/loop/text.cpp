@@ -21,8 +21,8 @@
 //     }
 //   }
 //
-// Buffers are numbered by slot; an index that depends on data stands in braces. `range` (and `multiple`) follow the extent of a loop whose variable was declared with other bounds
-// than the extent gives.
+// Buffers are numbered by slot; an index that depends on data stands in braces. `range` (and `multiple`) follow the
+// extent of a loop whose variable was declared with other bounds than the extent gives.
 #include "loop/access.h"
 #include "loop/loop_ir.h"
 #include "support/error.h"
@@ -141,8 +141,9 @@ class Printer {
   TextWriter out_;
 };
 
-// A copy of the kernel in a context of its own, with parameters called p0, p1, .. and loop variables v0, v1, .. in the order of the
-// loops. The canonical order of sums and products goes by names, so equal kernels become equal whatever they were called before.
+// A copy of the kernel in a context of its own, with parameters called p0, p1, .. and loop variables v0, v1, .. in the
+// order of the loops. The canonical order of sums and products goes by names, so equal kernels become equal whatever
+// they were called before.
 class Renamer {
  public:
   explicit Renamer(const Kernel& kernel) : kernel_(kernel), context_(std::make_shared<ir::Context>()) {}
@@ -216,32 +217,34 @@ class Renamer {
       copy.value = translate(copy.value);
       return make(std::move(copy));
     };
-    return std::visit(Overloaded{
-                          [&](const For& f) -> Stmt {
-                            For copy = f;
-                            copy.extent = translate(f.extent);
-                            // One variable may belong to several loops, one after the other.
-                            const auto found = exprs_.find(f.var.node());
-                            copy.var = found != exprs_.end() ? found->second : declare(f.var, 'v', loops_++);
-                            copy.body = translate(f.body);
-                            return make(std::move(copy));
-                          },
-                          [&](const Block& b) -> Stmt {
-                            Block copy;
-                            for (const Stmt& each : b.statements) copy.statements.push_back(translate(each));
-                            return make(std::move(copy));
-                          },
-                          [&](const Store& w) -> Stmt { return access(w); },
-                          [&](const Update& w) -> Stmt { return access(w); },
-                          [&](const If& i) -> Stmt {
-                            const Scalar condition = translate(i.condition);
-                            Stmt then_body = translate(i.then_body);
-                            return make(If{condition, std::move(then_body),
-                                           i.else_body ? translate(i.else_body) : Stmt()});
-                          },
-                          [&](const Allocate& a) -> Stmt { return make(Allocate{a.slot, translate(a.body)}); },
-                      },
-                      s->v);
+    return std::visit(
+        Overloaded{
+            [&](const For& f) -> Stmt {
+              For copy = f;
+              copy.extent = translate(f.extent);
+              // One variable may belong to several loops, one after the other.
+              const auto found = exprs_.find(f.var.node());
+              copy.var = found != exprs_.end() ? found->second : declare(f.var, 'v', loops_++);
+              copy.body = translate(f.body);
+              return make(std::move(copy));
+            },
+            [&](const Block& b) -> Stmt {
+              Block copy;
+              for (const Stmt& each : b.statements) copy.statements.push_back(translate(each));
+              return make(std::move(copy));
+            },
+            [&](const Store& w) -> Stmt { return access(w); },
+            [&](const Update& w) -> Stmt { return access(w); },
+            [&](const If& i) -> Stmt {
+              const Scalar condition = translate(i.condition);
+              Stmt then_body = translate(i.then_body);
+              return make(If{condition, std::move(then_body), i.else_body ? translate(i.else_body) : Stmt()});
+            },
+            [&](const Allocate& a) -> Stmt {
+              return make(Allocate{a.slot, translate(a.body)});
+            },
+        },
+        s->v);
   }
 
   const Kernel& kernel_;

@@ -17,8 +17,8 @@ namespace {
 
 struct Verb {
   std::string_view name;
-  size_t least, most;     // words
-  size_t before_arrow;    // words in front of "->"; 0: there is none
+  size_t least, most;   // words
+  size_t before_arrow;  // words in front of "->"; 0: there is none
   Kernel (*run)(Edit);
 };
 
@@ -89,7 +89,7 @@ std::vector<Step> parse_schedule(const std::string& text) {
     const bool has_arrow = verb->before_arrow != 0;
     if (arrows.size() != (has_arrow ? 1 : 0) || (has_arrow && arrows[0] != verb->before_arrow)) {
       fail(!has_arrow ? fmt::format("{} has no arrow", step.verb)
-                                   : fmt::format("the arrow stands after {} words", verb->before_arrow));
+                      : fmt::format("the arrow stands after {} words", verb->before_arrow));
     }
     steps.push_back(std::move(step));
   }
@@ -123,8 +123,8 @@ const For& inner_loop(const Edit& edit, const For& outer, Expr inner) {
     edit.fail("loop " + loop_name(inner), fmt::format("it is not all of the body of loop {}", loop_name(outer.var)));
   }
   if (symbolic::depends_on(f->extent, outer.var)) {
-    edit.fail("loop " + loop_name(inner), fmt::format("its extent {} depends on loop {}", f->extent.str(),
-                                                      loop_name(outer.var)));
+    edit.fail("loop " + loop_name(inner),
+              fmt::format("its extent {} depends on loop {}", f->extent.str(), loop_name(outer.var)));
   }
   return *f;
 }
@@ -169,8 +169,9 @@ Kernel fuse(Edit edit) {
     edit.require_kind(inner, LoopKind::kSerial);
     // Of a single outer iteration nothing is left, whatever the inner extent is.
     const bool single = outer_count.is_constant(1);
-    const symbolic::Substitution map{{i.node(), single ? edit.context().exprs.constant(0) : symbolic::floordiv(f, inner_count)},
-                                     {j.node(), single ? f : symbolic::mod(f, inner_count)}};
+    const symbolic::Substitution map{
+        {i.node(), single ? edit.context().exprs.constant(0) : symbolic::floordiv(f, inner_count)},
+        {j.node(), single ? f : symbolic::mod(f, inner_count)}};
     return make(For{f, extent, LoopKind::kSerial, 0, substitute(inner.body, map)});
   });
   return std::move(edit.kernel);
@@ -185,8 +186,9 @@ Kernel tile(Edit edit) {
   }
   const Expr rows = trip_count(edit.common_extent(i)), columns = trip_count(edit.common_extent(j));
   if (exact && !(symbolic::mod(rows, height).is_constant(0) && symbolic::mod(columns, width).is_constant(0))) {
-    edit.fail(fmt::format("loops {} and {}", loop_name(i), loop_name(j)),
-              fmt::format("the tile {} x {} does not provably divide {} x {}", height, width, rows.str(), columns.str()));
+    edit.fail(
+        fmt::format("loops {} and {}", loop_name(i), loop_name(j)),
+        fmt::format("the tile {} x {} does not provably divide {} x {}", height, width, rows.str(), columns.str()));
   }
   symbolic::ExprTable& table = edit.context().exprs;
   const Expr extents[] = {symbolic::ceildiv(rows, height), symbolic::ceildiv(columns, width), table.constant(height),
@@ -238,7 +240,8 @@ Kernel vectorize(Edit edit) {
         edit.fail(name, fmt::format("it encloses the {} loop {}", name_of(inner->kind), loop_name(inner->var)));
       }
       if (const Allocate* a = s->as<Allocate>()) {
-        edit.fail(name, fmt::format("it encloses the local buffer {}; sink it first", edit.kernel.buffers[a->slot].name));
+        edit.fail(name,
+                  fmt::format("it encloses the local buffer {}; sink it first", edit.kernel.buffers[a->slot].name));
       }
     });
     const std::string dependence = find_dependence(edit.kernel, loop, outer, Reduction::kInvariant);
@@ -259,8 +262,9 @@ Kernel parallelize(Edit edit) {
   for (Stmt s = edit.kernel.body; nest.empty() || nest.back().var != i;) {
     const For* f = s->as<For>();
     if (f == nullptr) {
-      edit.fail(name, nest.empty() ? "the kernel is not a single nest of loops"
-                                   : fmt::format("loop {} encloses more than loops above it", loop_name(nest.back().var)));
+      edit.fail(name, nest.empty()
+                          ? "the kernel is not a single nest of loops"
+                          : fmt::format("loop {} encloses more than loops above it", loop_name(nest.back().var)));
     }
     edit.require_kind(*f, LoopKind::kSerial);
     nest.push_back(*f);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // compute_at 3 i
 //
-// A local buffer that is filled in front of the loops that read it is filled inside of loop i instead, for what the iteration
-// reads. It becomes as small as that, and is still near when it is read:
+// A local buffer that is filled in front of the loops that read it is filled inside of loop i instead, for what the
+// iteration reads. It becomes as small as that, and is still near when it is read:
 //
 //   allocate t[n] { for a in n { t[a] = f(a) }; for i in n - 2 { .. t[i] + t[i + 1] + t[i + 2] .. } }
 //   -> for i in n - 2 { allocate t[3] { for a_ in 3 { t[a_] = f(i + a_) }; .. t[0] + t[1] + t[2] .. } }
 //
-// What several iterations need is computed again for each. The producer is a nest over the buffer's axes whose body writes that buffer
-// alone, each element for itself; nothing it reads may change before the last reader.
+// What several iterations need is computed again for each. The producer is a nest over the buffer's axes whose body
+// writes that buffer alone, each element for itself; nothing it reads may change before the last reader.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,8 @@ class Mover {
       return take_producer(a->body);
     });
     if (allocations != 1) fail("it is not a local buffer that is allocated once");
-    if (loops_below_ == 0 || loops_below_ != count_loops(edit_.kernel.body)) fail("the loop is not behind the producer");
+    if (loops_below_ == 0 || loops_below_ != count_loops(edit_.kernel.body))
+      fail("the loop is not behind the producer");
     edit_.replace_loops(var_, [&](const For& loop, const LoopScope& outer) { return move_into(loop, outer); });
     // Every read is inside one of those loops, where the buffer is live.
     int depth = 0;
@@ -197,7 +198,7 @@ class Mover {
   Expr var_;
   std::string subject_;
   Producer producer_;
-  int loops_below_ = 0;   // of the variable, behind the producer
+  int loops_below_ = 0;  // of the variable, behind the producer
   bool is_placed_ = false;
 };
 

@@ -4,7 +4,8 @@
 // Filling a local buffer and using it alternate; with two halves, the next is filled while this one is used:
 //
 //   for i in n { allocate t { fill t by i; use t } }
-//   -> allocate t[2] { if 0 < n { fill t[0] by 0 }; for i in n { if i + 1 < n { fill t[(i + 1) mod 2] by i + 1 }; use t[i mod 2] } }
+//   -> allocate t[2] { if 0 < n { fill t[0] by 0 }; for i in n { if i + 1 < n { fill t[(i + 1) mod 2] by i + 1 }; use
+//   t[i mod 2] } }
 //
 // The fill moves one iteration ahead, so it may not read what the loop writes.
 #include <fmt/format.h>
@@ -22,9 +23,8 @@ Kernel double_buffer(Edit edit) {
       fmt::format("buffer {} (slot {}) at loop {}", edit.kernel.buffers[slot].name, slot, loop_name(i));
   ir::Context& context = edit.context();
   int allocations = 0;
-  visit(edit.kernel.body, [&](const Stmt& s) {
-    allocations += s->as<Allocate>() != nullptr && s->as<Allocate>()->slot == slot;
-  });
+  visit(edit.kernel.body,
+        [&](const Stmt& s) { allocations += s->as<Allocate>() != nullptr && s->as<Allocate>()->slot == slot; });
   if (allocations != 1) edit.fail(subject, "it is not a local buffer that is allocated once");
 
   edit.replace_loops(i, [&](const For& loop, const LoopScope&) -> Stmt {
@@ -51,7 +51,8 @@ Kernel double_buffer(Edit edit) {
       if (access.slot == slot || std::find(priv.begin(), priv.end(), access.slot) != priv.end()) continue;
       const std::string& other = edit.kernel.buffers[access.slot].name;
       if (access.kind != AccessKind::kLoad) edit.fail(subject, "filling it writes buffer " + other + ", too");
-      if (writes(rest, access.slot)) edit.fail(subject, "buffer " + other + ", from which it is filled, is written in the loop");
+      if (writes(rest, access.slot))
+        edit.fail(subject, "buffer " + other + ", from which it is filled, is written in the loop");
     }
 
     const auto half = [&](const Stmt& s, Expr of) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // sink i
 //
-// A register tile needs the loop over it innermost, around each single statement, while the accumulator that was one value per
-// iteration becomes an array over the loop:
+// A register tile needs the loop over it innermost, around each single statement, while the accumulator that was one
+// value per iteration becomes an array over the loop:
 //
 //   for i in 8 { allocate acc { acc[] = 0; for r { acc[] sum= x[i, r] }; y[i] = acc[] } }
 //   -> allocate acc[8] { for i { acc[i] = 0 }; for r { for i { acc[i] sum= x[i, r] } }; for i { y[i] = acc[i] } }
 //
-// The loop moves inward one statement at a time: it is distributed over a sequence, changes places with a loop, and leaves a local
-// buffer behind with a new innermost axis. A condition that does not depend on it stays outside; one that does goes along, to
-// each of the statements below it. All of this only changes the order in which whole iterations do their parts, so what has to
-// hold is that the iterations are independent (updates of one location may change their order).
+// The loop moves inward one statement at a time: it is distributed over a sequence, changes places with a loop, and
+// leaves a local buffer behind with a new innermost axis. A condition that does not depend on it stays outside; one
+// that does goes along, to each of the statements below it. All of this only changes the order in which whole
+// iterations do their parts, so what has to hold is that the iterations are independent (updates of one location may
+// change their order).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,8 +74,7 @@ class Sinker {
   }
 
   Stmt push_condition(const Stmt& s, const If& i) {
-    const bool varies = depends_on(i.condition, loop_.var) ||
-                        reads_any(i.condition, slots_written_in(loop_.body)) ||
+    const bool varies = depends_on(i.condition, loop_.var) || reads_any(i.condition, slots_written_in(loop_.body)) ||
                         reads_any(i.condition, slots_allocated_in(loop_.body));
     if (!varies) {
       Stmt then_body = push(i.then_body);
@@ -98,31 +98,37 @@ class Sinker {
     if (reads_any(condition, slots_written_in(s))) {
       fail("the condition " + condition.str() + " reads what is written below it");
     }
-    return std::visit(Overloaded{
-                          [&](const For& f) -> Stmt {
-                            For copy = f;
-                            copy.body = guard(f.body, condition);
-                            return make(std::move(copy));
-                          },
-                          [&](const Block& b) -> Stmt {
-                            Block copy;
-                            for (const Stmt& each : b.statements) copy.statements.push_back(guard(each, condition));
-                            return make(std::move(copy));
-                          },
-                          [&](const Store&) { return make(If{condition, s, {}}); },
-                          [&](const Update&) { return make(If{condition, s, {}}); },
-                          [&](const If& i) -> Stmt {
-                            if (is_plain(s)) return make(If{condition, s, {}});
-                            if (ir::has_load(i.condition)) {
-                              fail("the condition " + i.condition.str() + " stands under one that depends on it");
-                            }
-                            Stmt then_body = guard(i.then_body, condition);
-                            return make(If{i.condition, std::move(then_body),
-                                           i.else_body ? guard(i.else_body, condition) : Stmt()});
-                          },
-                          [&](const Allocate& a) { return make(Allocate{a.slot, guard(a.body, condition)}); },
-                      },
-                      s->v);
+    return std::visit(
+        Overloaded{
+            [&](const For& f) -> Stmt {
+              For copy = f;
+              copy.body = guard(f.body, condition);
+              return make(std::move(copy));
+            },
+            [&](const Block& b) -> Stmt {
+              Block copy;
+              for (const Stmt& each : b.statements) copy.statements.push_back(guard(each, condition));
+              return make(std::move(copy));
+            },
+            [&](const Store&) {
+              return make(If{condition, s, {}});
+            },
+            [&](const Update&) {
+              return make(If{condition, s, {}});
+            },
+            [&](const If& i) -> Stmt {
+              if (is_plain(s)) return make(If{condition, s, {}});
+              if (ir::has_load(i.condition)) {
+                fail("the condition " + i.condition.str() + " stands under one that depends on it");
+              }
+              Stmt then_body = guard(i.then_body, condition);
+              return make(If{i.condition, std::move(then_body), i.else_body ? guard(i.else_body, condition) : Stmt()});
+            },
+            [&](const Allocate& a) {
+              return make(Allocate{a.slot, guard(a.body, condition)});
+            },
+        },
+        s->v);
   }
 
   Stmt push_allocate(const Allocate& a) {

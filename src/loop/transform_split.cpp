@@ -5,11 +5,12 @@
 //   exact      for io in n/f  { for ii in f  body(io*f + ii) }
 //   guard      for io in ceil(n/f) { for ii in f  if io*f + ii < n  body(io*f + ii) }
 //   bounded    for io in ceil(n/f) { for ii in min(f, n - io*f)  body(io*f + ii) }
-//   clamped    for io in ceil(n/f) { for ii in f  body(min(io*f + ii, n - 1)), where stores to arguments are made only if io*f + ii < n }
-//   separate   for io in q { for ii in f  body(io*f + ii) };  for it in n mod f  body(q*f + it)
-//   cases      for io in ceil(n/f) { if io < q { for ii in f  body(io*f + ii) } else { for it in n mod f  body(io*f + it) } }
-// The order of iterations stays, so all are legal; `exact` has something to prove, and `clamped`, which does the last iteration again and
-// again without storing it, allows no updates of arguments. `cases` keeps one outer loop, which can
+//   clamped    for io in ceil(n/f) { for ii in f  body(min(io*f + ii, n - 1)), where stores to arguments are made only
+//   if io*f + ii < n } separate   for io in q { for ii in f  body(io*f + ii) };  for it in n mod f  body(q*f + it)
+//   cases      for io in ceil(n/f) { if io < q { for ii in f  body(io*f + ii) } else { for it in n mod f  body(io*f +
+//   it) } }
+// The order of iterations stays, so all are legal; `exact` has something to prove, and `clamped`, which does the last
+// iteration again and again without storing it, allows no updates of arguments. `cases` keeps one outer loop, which can
 // still be interchanged, fused and made parallel, and has no guard where the time is spent.
 #include <fmt/format.h>
 
@@ -51,13 +52,16 @@ Stmt clamped(const Edit& edit, const For& loop, Expr at, Expr count) {
       return make(std::move(copy));
     }
     if (const Allocate* a = s->as<Allocate>()) return make(Allocate{a->slot, go(a->body)});
-    if (const If* i = s->as<If>()) return make(If{ir::substitute(i->condition, repeated), go(i->then_body), i->else_body ? go(i->else_body) : Stmt()});
+    if (const If* i = s->as<If>())
+      return make(
+          If{ir::substitute(i->condition, repeated), go(i->then_body), i->else_body ? go(i->else_body) : Stmt()});
     if (const Store* store = s->as<Store>(); store && store->slot < edit.kernel.arguments) {
       if (inside.is_constant(1)) return substitute(s, exact);
       return make(If{condition_of(const_cast<Edit&>(edit).context(), inside), substitute(s, exact), {}});
     }
     if (const Update* update = s->as<Update>(); update && update->slot < edit.kernel.arguments) {
-      edit.fail("loop " + loop_name(loop.var), "clamped iterations may not update the argument " + edit.kernel.buffers[update->slot].name);
+      edit.fail("loop " + loop_name(loop.var),
+                "clamped iterations may not update the argument " + edit.kernel.buffers[update->slot].name);
     }
     return substitute(s, repeated);
   };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // split_reduction r 4 -> ro ri
 //
-// One accumulator makes each addition wait for the one before. Four accumulators break the chain (and make four lanes of a vector):
+// One accumulator makes each addition wait for the one before. Four accumulators break the chain (and make four lanes
+// of a vector):
 //
 //   for r in n { acc[] sum= x[r] }
 //   -> allocate part[4] {
@@ -11,8 +12,8 @@
 //        for ri_1 in 4 { acc[] sum= part[ri_1] }
 //      }
 //
-// The order in which partial results are combined is fixed; it differs from the order before. A local accumulator that is an array
-// gets partial arrays; of a global buffer, one location may be updated.
+// The order in which partial results are combined is fixed; it differs from the order before. A local accumulator that
+// is an array gets partial arrays; of a global buffer, one location may be updated.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,8 +28,8 @@ namespace {
 
 struct Partial {
   Combiner combiner = Combiner::kSum;
-  std::vector<Scalar> location;   // of a global buffer
-  int partial = 0;                // slot
+  std::vector<Scalar> location;  // of a global buffer
+  int partial = 0;               // slot
 };
 
 class ReductionSplitter {
@@ -52,7 +53,8 @@ class ReductionSplitter {
       first.statements.push_back(over_partial(r.partial, [&, &reduction = r](const std::vector<Scalar>& at) {
         return make(Store{reduction.partial, at, neutral(context, reduction.combiner, buffer.dtype)});
       }));
-      last.statements.push_back(over_partial(r.partial, [&, slot = slot, &reduction = r](const std::vector<Scalar>& at) {
+      last.statements.push_back(over_partial(r.partial, [&, slot = slot,
+                                                         &reduction = r](const std::vector<Scalar>& at) {
         std::vector<Scalar> to = reduction.location;
         if (buffer.scope == Scope::kLocal) to.assign(at.begin() + 1, at.end());
         return make(Update{slot, to, reduction.combiner, context.scalars.load(reduction.partial, buffer.dtype, at)});
@@ -97,7 +99,8 @@ class ReductionSplitter {
       if (moves || !(found->second.location == a.index)) {
         fail(fmt::format("it updates more than one location of global buffer {}", buffer.name));
       }
-      if (!is_unconditional(loop_.body, a.slot)) fail(fmt::format("it may leave global buffer {} as it is", buffer.name));
+      if (!is_unconditional(loop_.body, a.slot))
+        fail(fmt::format("it may leave global buffer {} as it is", buffer.name));
     }
     if (reductions_.empty()) fail("it updates nothing");
     for (const Access& a : accesses_in(loop_.body)) {
@@ -148,7 +151,7 @@ class ReductionSplitter {
 
   Edit& edit_;
   const For& loop_;
-  std::map<int, Partial> reductions_;   // by slot
+  std::map<int, Partial> reductions_;  // by slot
   int added_ = 0;
 };
 

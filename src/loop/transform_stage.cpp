@@ -4,10 +4,11 @@
 // What one iteration of i reads of a global buffer is copied to a local buffer in front of the iteration's body:
 //
 //   for i { for j in 8 { for k in 4 { .. x[i*8 + j + k] .. } } }
-//   -> for i { allocate near[11] { for near_0 in 11 { near[near_0] = x[i*8 + near_0] }; for j in 8 { for k in 4 { .. near[j + k] .. } } } }
+//   -> for i { allocate near[11] { for near_0 in 11 { near[near_0] = x[i*8 + near_0] }; for j in 8 { for k in 4 { ..
+//   near[j + k] .. } } } }
 //
-// The copy is the bounding box of all reads. Reads may be conditional and the box may reach beyond the buffer; what is beyond is
-// not copied, and no read that happens asks for it.
+// The copy is the bounding box of all reads. Reads may be conditional and the box may reach beyond the buffer; what is
+// beyond is not copied, and no read that happens asks for it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +50,8 @@ Kernel stage(Edit edit) {
     for (size_t d = 0; d < buffer.extents.size(); ++d) {
       const Expr extent = scope.simplify(box->high[d] - box->low[d] + 1);
       const Expr bound = local_extent(extent, scope);
-      if (!bound) edit.fail(subject, fmt::format("no bound of the extent {} is known from parameters alone", extent.str()));
+      if (!bound)
+        edit.fail(subject, fmt::format("no bound of the extent {} is known from parameters alone", extent.str()));
       extents.push_back(bound);
       const Expr var = edit.fresh_loop(fmt::format("{}_{}", name, d), extent);
       loops.push_back({var, extent, LoopKind::kSerial, 0, nullptr});

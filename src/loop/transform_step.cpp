@@ -95,39 +95,38 @@ int Edit::new_local(std::string name, DType dtype, std::vector<Expr> extents) {
 
 namespace {
 
-Stmt replace_in(const Stmt& s, Expr var, LoopScope& scope,
-                const std::function<Stmt(const For&, const LoopScope&)>& f) {
-  return std::visit(
-      Overloaded{
-          [&](const For& loop) -> Stmt {
-            if (loop.var == var) return f(loop, scope);
-            scope.push(loop.var, loop.extent);
-            Stmt body = replace_in(loop.body, var, scope, f);
-            scope.pop();
-            if (body == loop.body) return s;
-            For copy = loop;
-            copy.body = std::move(body);
-            return make(std::move(copy));
-          },
-          [&](const Block& b) -> Stmt {
-            Block copy;
-            for (const Stmt& each : b.statements) copy.statements.push_back(replace_in(each, var, scope, f));
-            return copy.statements == b.statements ? s : make(std::move(copy));
-          },
-          [&](const If& i) -> Stmt {
-            Stmt then_body = replace_in(i.then_body, var, scope, f);
-            Stmt else_body = i.else_body ? replace_in(i.else_body, var, scope, f) : Stmt();
-            if (then_body == i.then_body && else_body == i.else_body) return s;
-            return make(If{i.condition, std::move(then_body), std::move(else_body)});
-          },
-          [&](const Allocate& a) -> Stmt {
-            Stmt body = replace_in(a.body, var, scope, f);
-            return body == a.body ? s : make(Allocate{a.slot, std::move(body)});
-          },
-          [&](const Store&) -> Stmt { return s; },
-          [&](const Update&) -> Stmt { return s; },
-      },
-      s->v);
+Stmt replace_in(const Stmt& s, Expr var, LoopScope& scope, const std::function<Stmt(const For&, const LoopScope&)>& f) {
+  return std::visit(Overloaded{
+                        [&](const For& loop) -> Stmt {
+                          if (loop.var == var) return f(loop, scope);
+                          scope.push(loop.var, loop.extent);
+                          Stmt body = replace_in(loop.body, var, scope, f);
+                          scope.pop();
+                          if (body == loop.body) return s;
+                          For copy = loop;
+                          copy.body = std::move(body);
+                          return make(std::move(copy));
+                        },
+                        [&](const Block& b) -> Stmt {
+                          Block copy;
+                          for (const Stmt& each : b.statements)
+                            copy.statements.push_back(replace_in(each, var, scope, f));
+                          return copy.statements == b.statements ? s : make(std::move(copy));
+                        },
+                        [&](const If& i) -> Stmt {
+                          Stmt then_body = replace_in(i.then_body, var, scope, f);
+                          Stmt else_body = i.else_body ? replace_in(i.else_body, var, scope, f) : Stmt();
+                          if (then_body == i.then_body && else_body == i.else_body) return s;
+                          return make(If{i.condition, std::move(then_body), std::move(else_body)});
+                        },
+                        [&](const Allocate& a) -> Stmt {
+                          Stmt body = replace_in(a.body, var, scope, f);
+                          return body == a.body ? s : make(Allocate{a.slot, std::move(body)});
+                        },
+                        [&](const Store&) -> Stmt { return s; },
+                        [&](const Update&) -> Stmt { return s; },
+                    },
+                    s->v);
 }
 
 }  // namespace
@@ -143,8 +142,8 @@ Expr Edit::common_extent(Expr var) const {
     const For* f = s->as<For>();
     if (f == nullptr || f->var != var) return;
     if (extent && extent != f->extent) {
-      fail("loop " + loop_name(var), fmt::format("its copies have different extents: {} and {}", extent.str(),
-                                                 f->extent.str()));
+      fail("loop " + loop_name(var),
+           fmt::format("its copies have different extents: {} and {}", extent.str(), f->extent.str()));
     }
     extent = f->extent;
   });
@@ -153,8 +152,8 @@ Expr Edit::common_extent(Expr var) const {
 
 void Edit::require_kind(const For& f, LoopKind kind) const {
   if (f.kind == kind) return;
-  fail("loop " + loop_name(f.var), fmt::format("it is {}, and only {} loops can be changed", name_of(f.kind),
-                                               name_of(kind)));
+  fail("loop " + loop_name(f.var),
+       fmt::format("it is {}, and only {} loops can be changed", name_of(f.kind), name_of(kind)));
 }
 
 Stmt map_accesses(const Stmt& root, int slot, int new_slot,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the implementations of the schedule steps share. Each step is one function from Edit to Kernel in transform_<verb>.cpp; those
-// of a few lines are in transform.cpp.
+// What the implementations of the schedule steps share. Each step is one function from Edit to Kernel in
+// transform_<verb>.cpp; those of a few lines are in transform.cpp.
 #include <functional>
 #include <optional>
 #include <set>
@@ -17,7 +17,8 @@ namespace stax::loop {
 struct Edit {
   Kernel kernel;
   const Step& step;
-  mutable std::set<std::string> claimed = {};   // names of loops that the step has made, but that are not in the kernel yet
+  mutable std::set<std::string> claimed =
+      {};  // names of loops that the step has made, but that are not in the kernel yet
 
   /// Throws IllegalTransform with the step, the loop or buffer, and the rule.
   [[noreturn]] void fail(const std::string& subject, const std::string& reason) const;
@@ -27,8 +28,8 @@ struct Edit {
   int64_t number(size_t i, int64_t least, int64_t most) const;
   int slot(size_t i) const;
 
-  /// The variable of the loops that are called so: by the variable's full name, or by the name without the number that keeps
-  /// symbols of one table apart. One variable may belong to several loops, one after the other.
+  /// The variable of the loops that are called so: by the variable's full name, or by the name without the number that
+  /// keeps symbols of one table apart. One variable may belong to several loops, one after the other.
   Expr loop(const std::string& name) const;
   /// Makes a loop variable; the name must be new in the kernel.
   Expr new_loop(const std::string& name, Expr extent) const;
@@ -49,8 +50,8 @@ struct Edit {
 /// All names of loops in the kernel, as schedules call them.
 std::set<std::string> loop_names(const Stmt& root);
 
-/// Copies nests within one step: variables of loops inside get the suffix "_t" (as often as it takes to be new), local buffers
-/// that are allocated inside get slots of their own.
+/// Copies nests within one step: variables of loops inside get the suffix "_t" (as often as it takes to be new), local
+/// buffers that are allocated inside get slots of their own.
 class NestCopier {
  public:
   explicit NestCopier(Edit& edit) : edit_(edit) {}
@@ -66,8 +67,8 @@ class NestCopier {
 Stmt map_accesses(const Stmt& root, int slot, int new_slot,
                   const std::function<std::vector<Scalar>(const std::vector<Scalar>&)>& index);
 
-/// The box that all accesses of a slot inside `root` lie in: of each dimension the least and greatest index over the loops inside
-/// `root`, as expressions of what is outside. Nullopt if one is not known without data or has no bounds.
+/// The box that all accesses of a slot inside `root` lie in: of each dimension the least and greatest index over the
+/// loops inside `root`, as expressions of what is outside. Nullopt if one is not known without data or has no bounds.
 struct Footprint {
   std::vector<Expr> low, high;
 };
@@ -75,8 +76,8 @@ std::optional<Footprint> footprint_of(const Stmt& root, int slot, const LoopScop
 
 /// max(extent, 0), where it may be negative.
 Expr trip_count(Expr extent);
-/// A bound of `extent` that depends on parameters only, for the axis of a local buffer: the upper bound where it is a small
-/// constant, else the extent, or its upper bound over the loops. Null where there is none.
+/// A bound of `extent` that depends on parameters only, for the axis of a local buffer: the upper bound where it is a
+/// small constant, else the extent, or its upper bound over the loops. Null where there is none.
 Expr local_extent(Expr extent, const LoopScope& outer);
 
 Kernel split(Edit edit);

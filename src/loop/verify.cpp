@@ -161,8 +161,8 @@ class Verifier {
   }
 
   const Kernel& kernel_;
-  std::vector<Expr> visible_;   // parameters and enclosing variables
-  std::vector<bool> is_live_;   // by slot
+  std::vector<Expr> visible_;  // parameters and enclosing variables
+  std::vector<bool> is_live_;  // by slot
 };
 
 }  // namespace

@@ -49,7 +49,9 @@ class Canonicalizer {
     const auto is_output = [&](const Value* v) { return std::find(outputs.begin(), outputs.end(), v) != outputs.end(); };
     const bool is_fixed = to->producer == nullptr || to->producer->kind() == OpKind::kConstant || to->producer->block != op.block;
     if (is_output(from) && (is_fixed || is_output(to))) return false;
-    if (!to->contents) to->contents = from->contents;
+    // Contents belong to a value of known count, which only `from` may be.
+    const bool countable = std::all_of(to->type.extents.begin(), to->type.extents.end(), [](Expr e) { return e.is_constant(); });
+    if (!to->contents && countable) to->contents = from->contents;
     replace_all_uses(graph_, from, to);
     erase_op(op);
     return true;

@@ -79,7 +79,8 @@ TEST(Interpret, UntakenBranchesAreNotEvaluated) {
       }
     }
   })";
-  const Memory memory = run(text, {bytes_of<float>({10, 20, 30}), bytes_of<int64_t>({2, -3, 1}), std::vector<uint8_t>(20)}, {3});
+  const Memory memory =
+      run(text, {bytes_of<float>({10, 20, 30}), bytes_of<int64_t>({2, -3, 1}), std::vector<uint8_t>(20)}, {3});
   EXPECT_EQ(as<float>(memory[2]), (std::vector<float>{-2, 30, 10, 20, -1}));
   const Memory empty = run(text, {{}, {}, std::vector<uint8_t>(8)}, {0});
   EXPECT_EQ(as<float>(empty[2]), (std::vector<float>{-2, -1}));
@@ -107,8 +108,10 @@ TEST(Interpret, FailingIndexIsAUserError) {
 
 TEST(Interpret, OutOfBoundsIsAnInternalError) {
   const auto expect_fault = [](const std::string& statement, const char* what) {
-    const std::string text = "kernel @bad map {\n param n 0 .. 100\n argument 0 @x f32 [n, 3]\n argument 1 @y f32 [n] written\n"
-                             "for i in n { " + statement + " } }";
+    const std::string text =
+        "kernel @bad map {\n param n 0 .. 100\n argument 0 @x f32 [n, 3]\n argument 1 @y f32 [n] written\n"
+        "for i in n { " +
+        statement + " } }";
     try {
       run(text, {std::vector<uint8_t>(60), std::vector<uint8_t>(20)}, {5});
       ADD_FAILURE() << statement;
@@ -128,7 +131,8 @@ TEST(Interpret, VectorReductionHasPartialResults) {
   // 2^24 + 1 is no float: one accumulator stays at 2^24, lanes do not.
   const auto text = [](const std::string& kind) {
     return "kernel @sum reduction {\n param n 0 .. 100\n argument 0 @x f32 [n]\n argument 1 @y f32 [] written\n"
-           "for r in n " + kind + " { %1[] sum= load0[r] } }";
+           "for r in n " +
+           kind + " { %1[] sum= load0[r] } }";
   };
   std::vector<float> x(9, 1.0F);
   x[0] = 16777216.0F;
@@ -171,8 +175,10 @@ TEST(Interpret, StoresRoundAndWrap) {
       %3[i] = cast<bool>(load0[i])
     }
   })";
-  const Memory memory = run(text, {bytes_of<double>({0, 100.03125, 70000}), std::vector<uint8_t>(6), std::vector<uint8_t>(3),
-                                   std::vector<uint8_t>(3)}, {});
+  const Memory memory = run(text,
+                            {bytes_of<double>({0, 100.03125, 70000}), std::vector<uint8_t>(6), std::vector<uint8_t>(3),
+                             std::vector<uint8_t>(3)},
+                            {});
   EXPECT_EQ(as<uint16_t>(memory[1]), (std::vector<uint16_t>{0, 0x5640, 0x7C00}));
   EXPECT_EQ(memory[2], (std::vector<uint8_t>{200, 44, static_cast<uint8_t>(70000 + 200)}));
   EXPECT_EQ(memory[3], (std::vector<uint8_t>{0, 1, 1}));

@@ -123,7 +123,8 @@ inline std::vector<int64_t> extents_of(const Kernel& kernel, const Buffer& buffe
   return extents;
 }
 
-// Small integers, so that sums are exact in whatever order they are made. Integer buffers hold valid indices of small extents.
+// Small integers, so that sums are exact in whatever order they are made. Integer buffers hold valid indices of small
+// extents.
 inline Memory make_memory(const Kernel& kernel, const Parameters& params, unsigned seed = 1) {
   std::mt19937 random(seed);
   Memory memory;

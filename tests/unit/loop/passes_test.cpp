@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels.h"
 #include "loop/access.h"
 #include "loop/dependence.h"
-#include "kernels.h"
 
 namespace stax::loop::testing {
 namespace {
@@ -58,7 +58,8 @@ TEST(Simplify, GuardsOfWholeTilesVanish) {
 }
 
 TEST(PartitionLoops, SteadyPartHasNoGuard) {
-  const Kernel guarded = simplify(apply_schedule(parse_kernel(kMatmul), "split j 8 -> jo ji guard; sink ji; vectorize ji 8"));
+  const Kernel guarded =
+      simplify(apply_schedule(parse_kernel(kMatmul), "split j 8 -> jo ji guard; sink ji; vectorize ji 8"));
   EXPECT_EQ(count(print(guarded), "if "), 3);
   const Kernel parts = simplify(partition_loops(guarded));
   const std::string text = print(parts);
@@ -95,7 +96,8 @@ TEST(HoistLoopInvariants, ConditionsLeaveLoops) {
 std::string dependence(const std::string& index, const std::string& other, Reduction reduction, const char* op = "=") {
   const Kernel k = parse_kernel(
       "kernel @k map {\n param n 0 .. 1000\n param m 0 .. 1000\n argument 0 @x f32 [n*m + 1000, n] written\n"
-      "for o in 10 { for i in n { for j in m { for k in 4 { %0[" + index + "] " + op + " load0[" + other + "] } } } } }");
+      "for o in 10 { for i in n { for j in m { for k in 4 { %0[" +
+      index + "] " + op + " load0[" + other + "] } } } } }");
   const For& outer = *k.body->as<For>();
   LoopScope scope;
   scope.push(outer.var, outer.extent);
@@ -136,7 +138,8 @@ TEST(Dependence, Reductions) {
 TEST(LoopScope, Bounds) {
   const Kernel k = parse_kernel(kMap);
   symbolic::ExprTable& table = k.context->exprs;
-  const Expr n = table.find_symbol("n"), m = table.find_symbol("m"), i = table.find_symbol("i"), j = table.find_symbol("j");
+  const Expr n = table.find_symbol("n"), m = table.find_symbol("m"), i = table.find_symbol("i"),
+             j = table.find_symbol("j");
   LoopScope scope;
   scope.push(i, n);
   scope.push(j, m);

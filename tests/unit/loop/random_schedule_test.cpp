@@ -100,7 +100,9 @@ class Randomizer {
   explicit Randomizer(unsigned seed) : random_(seed) {}
   int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
   template <class T>
-  const T& pick(const std::vector<T>& items) { return items[static_cast<size_t>(below(static_cast<int64_t>(items.size())))]; }
+  const T& pick(const std::vector<T>& items) {
+    return items[static_cast<size_t>(below(static_cast<int64_t>(items.size())))];
+  }
 
   std::string step(const Kernel& kernel) {
     std::set<std::string> names;
@@ -121,11 +123,15 @@ class Randomizer {
       case 4:
       case 5: return "interchange " + loop() + " " + loop();
       case 6: return "fuse " + loop() + " " + loop() + " -> " + fresh();
-      case 7: return "tile " + loop() + " " + loop() + " " + factor() + " " + factor() + " -> " + fresh() + " " + fresh() + " " + fresh() + " " + fresh();
+      case 7:
+        return "tile " + loop() + " " + loop() + " " + factor() + " " + factor() + " -> " + fresh() + " " + fresh() +
+               " " + fresh() + " " + fresh();
       case 8: return "sink " + loop();
       case 9: return "unroll " + loop();
       case 10: return "vectorize " + loop() + " " + factor();
-      case 11: return below(2) != 0 ? "parallelize " + loop() : "split_reduction " + loop() + " " + factor() + " -> " + fresh() + " " + fresh();
+      case 11:
+        return below(2) != 0 ? "parallelize " + loop()
+                             : "split_reduction " + loop() + " " + factor() + " -> " + fresh() + " " + fresh();
       case 12: return "stage " + slot() + " at " + loop() + " -> " + fresh();
       default: return (below(2) != 0 ? "compute_at " : "double_buffer ") + slot() + " " + loop();
     }
@@ -141,8 +147,8 @@ TEST(RandomSchedule, KeepsTheResults) {
   const char* first = std::getenv("STAX_TEST_SEED");
   const unsigned begin = first != nullptr ? static_cast<unsigned>(std::atoi(first)) : 1;
   const unsigned end = begin + (rounds != nullptr ? static_cast<unsigned>(std::atoi(rounds)) : 150);
-  const std::vector<const char*> kernels = {kMatmul,  kMap,        kWindow,  kRow,     kStencil,
-                                            kShift,   kInPlace,    kTransposed, kScatter, kTriangle};
+  const std::vector<const char*> kernels = {kMatmul, kMap,     kWindow,     kRow,     kStencil,
+                                            kShift,  kInPlace, kTransposed, kScatter, kTriangle};
   int legal = 0;
   for (unsigned seed = begin; seed < end; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -171,7 +177,8 @@ TEST(RandomSchedule, KeepsTheResults) {
     const Kernel backwards = reversed(after);
     for (int shape = 0; shape < 4; ++shape) {
       Parameters params;
-      for (size_t p = 0; p < before.params.size(); ++p) params.push_back(random.pick<int64_t>({0, 1, 2, 3, 5, 7, 8, 9, 13}));
+      for (size_t p = 0; p < before.params.size(); ++p)
+        params.push_back(random.pick<int64_t>({0, 1, 2, 3, 5, 7, 8, 9, 13}));
       for (const Kernel* k : {&static_cast<const Kernel&>(after), &simple, &partitioned, &hoisted, &backwards}) {
         expect_same(before, *k, params);
         if (::testing::Test::HasFatalFailure()) return;

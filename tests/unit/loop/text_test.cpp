@@ -41,7 +41,8 @@ TEST(Text, RoundTrip) {
 TEST(Text, AnonymousFormForgetsNames) {
   std::string renamed = kMatmul;
   const auto replace = [&](const std::string& from, const std::string& to) {
-    for (size_t at = 0; (at = renamed.find(from, at)) != std::string::npos; at += to.size()) renamed.replace(at, from.size(), to);
+    for (size_t at = 0; (at = renamed.find(from, at)) != std::string::npos; at += to.size())
+      renamed.replace(at, from.size(), to);
   };
   // New names sort differently: sums and products change their order.
   replace("for i", "for zz");
@@ -52,7 +53,8 @@ TEST(Text, AnonymousFormForgetsNames) {
   EXPECT_EQ(print(parse_kernel(renamed), true), print(parse_kernel(kMatmul), true));
   const std::string schedule = "split r 8 -> r1 r0 separate rt; split j 4 -> a z";
   const std::string other = "split r 8 -> z1 q0 separate ra; split j 4 -> z a";
-  EXPECT_EQ(print(apply_schedule(parse_kernel(renamed), other), true), print(apply_schedule(parse_kernel(kMatmul), schedule), true));
+  EXPECT_EQ(print(apply_schedule(parse_kernel(renamed), other), true),
+            print(apply_schedule(parse_kernel(kMatmul), schedule), true));
 }
 
 TEST(Text, ParameterRangesAreIdentity) {
@@ -85,7 +87,10 @@ TEST(Text, MistakesAreUserErrors) {
 TEST(Verify, Faults) {
   const auto expect_fault = [](const std::string& text, const char* what) {
     try {
-      verify(parse_kernel("kernel @k map {\n param n 0 .. 9\n argument 0 @x f32 [n]\n argument 1 @y f32 [n] written\nlocal 2 @t f32 [4]\n" + text + "}"));
+      verify(
+          parse_kernel("kernel @k map {\n param n 0 .. 9\n argument 0 @x f32 [n]\n argument 1 @y f32 [n] "
+                       "written\nlocal 2 @t f32 [4]\n" +
+                       text + "}"));
       ADD_FAILURE() << text;
     } catch (const InternalError& e) {
       EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();

@@ -28,10 +28,11 @@ TEST(Split, ExactNeedsAProof) {
 }
 
 TEST(Split, TailCopiesAreNamed) {
-  const Kernel k = apply_schedule(parse_kernel(kMatmul), "split j 8 -> jo ji separate jt; split i 4 -> io ii separate it");
+  const Kernel k =
+      apply_schedule(parse_kernel(kMatmul), "split j 8 -> jo ji separate jt; split i 4 -> io ii separate it");
   const std::string text = print(k);
-  for (const char* loop : {"for jt in", "for r_t in", "for jo_t in", "for ji_t in", "for jt_t in", "for r_t_t in",
-                           "for r_t_t_t in"}) {
+  for (const char* loop :
+       {"for jt in", "for r_t in", "for jo_t in", "for ji_t in", "for jt_t in", "for r_t_t in", "for r_t_t_t in"}) {
     EXPECT_NE(text.find(loop), std::string::npos) << loop << "\n" << text;
   }
 }
@@ -53,7 +54,8 @@ TEST(RegisterTile, OfAContraction) {
                   "split j 8 -> jo ji cases jt; interchange i jo; split i 4 -> io ii cases it; fuse jo io -> p;"
                   "parallelize p; sink ii; sink ji; vectorize ji 4; unroll ii; sink jt; vectorize jt 8; sink it;"
                   "sink ji_t; vectorize ji_t 8; sink jt_t; vectorize jt_t 8");
-  expect_schedule(kMatmul, "split j 8 -> jo ji guard; split i 4 -> io ii guard; sink ii; sink ji; unroll ii; vectorize ji 8");
+  expect_schedule(kMatmul,
+                  "split j 8 -> jo ji guard; split i 4 -> io ii guard; sink ii; sink ji; unroll ii; vectorize ji 8");
 }
 
 TEST(Interchange, KeepsTheResults) {
@@ -102,7 +104,8 @@ TEST(Tile, KeepsTheResults) {
 TEST(Sink, KeepsTheResults) {
   expect_schedule(kMatmul, "sink j; sink i");
   expect_schedule(kRow, "split i 4 -> io ii separate it; sink ii; unroll ii");
-  expect_schedule(kWindow, "split j 8 -> jo ji separate jt; sink ji; unroll w; vectorize ji 8; sink jt; vectorize jt 8");
+  expect_schedule(kWindow,
+                  "split j 8 -> jo ji separate jt; sink ji; unroll w; vectorize ji 8; sink jt; vectorize jt 8");
   expect_schedule(kWindow, "split j 8 -> jo ji guard; sink ji; unroll w; vectorize ji 4");
 }
 

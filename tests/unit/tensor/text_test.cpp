@@ -172,7 +172,7 @@ TEST_F(TextTest, DamagedTextIsTheUsersFault) {
   const std::string text = print(graph, {.full = true});
   std::mt19937 random(1);
   int refused = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     std::string damaged = text;
     for (int edits = 1 + static_cast<int>(random() % 3); edits > 0; --edits) {
       const size_t at = random() % damaged.size();
@@ -191,7 +191,7 @@ TEST_F(TextTest, DamagedTextIsTheUsersFault) {
       FAIL() << error.what() << "\n" << damaged;
     }
   }
-  EXPECT_GT(refused, 1000);
+  EXPECT_GT(refused, 300);
 }
 
 TEST_F(TextTest, ErrorsNameLineAndColumn) {
