@@ -20,7 +20,7 @@ using json = nlohmann::json;
 
 struct RunOptions {
   std::string model;
-  std::vector<std::string> inputs, dims;
+  std::vector<std::string> inputs, dims, force;
   std::string outputs, device = "cpu", json_file;
   int threads = 0, repeat = 1, warmup = 0, check = 0;
   bool quiet = false, profile = false, frozen = false, batch_invariant = false;
@@ -64,6 +64,8 @@ int run(const RunOptions& o) {
   options.device = o.device;
   options.dims = parse_dims(o.dims);
   options.threads = o.threads;
+  for (const std::string& text : o.force)
+    for (const auto& [family, version] : parse_at(text)) options.forced_versions[family] = static_cast<uint32_t>(version);
   if (!o.outputs.empty()) {
     std::error_code error;
     fs::create_directories(o.outputs, error);
@@ -98,7 +100,7 @@ int run(const RunOptions& o) {
       entry["launches_per_call"] = statistics.launches;
       entry["versions_used"] = json::object();
       if (const program::Program* p = session->program())
-        for (const auto& k : p->kernels) entry["versions_used"][k.name] = 0;
+        for (uint32_t k : statistics.versions_used) entry["versions_used"][p->kernels[k].family] = p->kernels[k].version;
       if (!o.quiet) print_summary(file, *session, outputs, latencies.back());
       if (o.profile && session->program()) print_profile(*session->program(), statistics.kernel_ns);
     } catch (const UserError& e) {
@@ -146,6 +148,7 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->add_option("--repeat", o->repeat, "timed calls for each file");
   c->add_option("--warmup", o->warmup, "calls before the timed ones");
   c->add_option("--json", o->json_file, "statistics of the session");
+  c->add_option("--force", o->force, "KERNEL=VERSION, or *=VERSION for all kernels");
   c->add_flag("--quiet", o->quiet, "print errors only");
   c->add_flag("--profile", o->profile, "print the time of each kernel");
   c->add_flag("--frozen", o->frozen, "never compile after load (always so)");

@@ -145,47 +145,70 @@ class ProgramBuilder {
   }
 
   // ---- kernels
-  void launch(const Op& op, lower::LoweredKernel lowered, const std::vector<ValueRef>& results) {
+  using Lower = lower::LoweredKernel (*)(const Op& op);
+  void launch(const Op& op, Lower lower, const std::vector<ValueRef>& results) {
+    lower::LoweredKernel lowered = lower(op);
     LaunchStep step;
-    step.kernel = share_kernel(lowered, op);
-    const loop::Kernel& kernel = kernels_[step.kernel];
+    const Family& family = share_kernel(lowered, op, lower);
     for (int a : lowered.arguments) step.arguments.push_back(a >= 0 ? ref(op.operands[a]) : results[~a]);
     std::unordered_map<const symbolic::ExprNode*, Expr> params;
-    for (size_t k = 0; k < kernel.params.size(); ++k) {
-      params[kernel.params[k].node()] = lowered.param_values[k];
-      step.params.push_back(expr(lowered.param_values[k]));
-    }
+    for (Expr value : lowered.param_values) step.params.push_back(expr(value));   // all versions have the same parameters in the same order
     auto& table = graph_.exprs();
-    step.iterations = constant(1);
-    if (const auto* f = std::get_if<loop::For>(&kernel.body->v); f && f->kind == loop::LoopKind::kParallel)
-      step.iterations = expr(to_graph(f->extent, table, params));
+    for (size_t v = 0; v < family.guards.size(); ++v) {
+      const loop::Kernel& kernel = kernels_[family.first + v];
+      for (size_t k = 0; k < kernel.params.size(); ++k) params[kernel.params[k].node()] = lowered.param_values[k];
+      LaunchVersion version;
+      version.kernel = static_cast<uint32_t>(family.first + v);
+      version.iterations = constant(1);
+      if (const auto* f = std::get_if<loop::For>(&kernel.body->v); f && f->kind == loop::LoopKind::kParallel)
+        version.iterations = expr(to_graph(f->extent, table, params));
+      version.scratch_bytes = expr(to_graph(emit::scratch_bytes(kernel), table, params));
+      bool last = v + 1 == family.guards.size();
+      if (!last) {
+        Expr guard = to_graph(family.guards[v], table, params);
+        if (guard.is_constant(0)) continue;   // never the better one for this op
+        last = guard.is_constant(1);
+        if (!last) version.guard = expr(guard);
+      }
+      step.versions.push_back(version);
+      if (last) break;
+    }
     step.work = expr(lowered.work);
-    step.scratch_bytes = expr(to_graph(emit::scratch_bytes(kernel), table, params));
     step.empty_if_zero = expr(lowered.written);
     step.source = op.source;
     add_step(std::move(step));
   }
-  uint32_t share_kernel(lower::LoweredKernel& lowered, const Op& op) {
+  /// Versions of one kernel: consecutive in kernels_.
+  struct Family { size_t first = 0; std::vector<Expr> guards; /* null: any shape */ };
+  const Family& share_kernel(lower::LoweredKernel& lowered, const Op& op, Lower lower) {
     std::string naive = loop::print(lowered.kernel, true);
     if (auto it = by_text_.find(naive); it != by_text_.end()) return it->second;
-    std::string schedule = is_disabled("schedule") ? std::string() : schedule::choose_schedule(lowered.kernel);
-    loop::Kernel kernel = loop::apply_schedule(lowered.kernel, schedule);
-    if (!is_disabled("simplify")) kernel = loop::simplify(kernel);
-    if (!is_disabled("hoist_loop_invariants")) kernel = loop::hoist_loop_invariants(kernel);
-    loop::verify(kernel);
-    uint32_t number = static_cast<uint32_t>(kernels_.size());
-    kernel.name = kernel.kernel_class + "_" + std::to_string(number);
-    KernelSpec spec;
-    spec.name = kernel.name;
-    spec.kernel_class = kernel.kernel_class;
-    spec.entry = "stax_" + kernel.name;
-    spec.loop_text = loop::print(kernel);
-    spec.source = op.source;
-    spec.flush_denormals = kernel.kernel_class == "contraction";
-    program_->kernels.push_back(std::move(spec));
-    kernels_.push_back(std::move(kernel));
-    by_text_.emplace(std::move(naive), number);
-    return number;
+    schedule::Versions versions{{"", {}}};
+    if (!is_disabled("schedule")) versions = schedule::choose_versions(lowered.kernel);
+    Family family;
+    family.first = kernels_.size();
+    std::string name = lowered.kernel.kernel_class + "_" + std::to_string(by_text_.size());
+    for (size_t v = 0; v < versions.size(); ++v) {
+      // Each version has a context of its own, so that its loops have the names that its schedule calls them by.
+      loop::Kernel kernel = loop::apply_schedule(v == 0 ? lowered.kernel : lower(op).kernel, versions[v].schedule);
+      if (!is_disabled("simplify")) kernel = loop::simplify(kernel);
+      if (!is_disabled("hoist_loop_invariants")) kernel = loop::hoist_loop_invariants(kernel);
+      loop::verify(kernel);
+      kernel.name = versions.size() == 1 ? name : name + "_v" + std::to_string(v);
+      KernelSpec spec;
+      spec.name = kernel.name;
+      spec.family = name;
+      spec.version = static_cast<uint32_t>(v);
+      spec.kernel_class = kernel.kernel_class;
+      spec.entry = "stax_" + kernel.name;
+      spec.loop_text = loop::print(kernel);
+      spec.source = op.source;
+      spec.flush_denormals = kernel.kernel_class == "contraction";
+      program_->kernels.push_back(std::move(spec));
+      kernels_.push_back(std::move(kernel));
+      family.guards.push_back(versions[v].guard);
+    }
+    return by_text_.emplace(std::move(naive), std::move(family)).first->second;
   }
 
   // ---- bindings of extents that a block or a sequence decides
@@ -208,18 +231,18 @@ class ProgramBuilder {
       }
       case tensor::OpKind::kCompute: {
         auto results = add_results(op);
-        launch(op, lower::lower_compute(op), results);
+        launch(op, lower::lower_compute, results);
         return;
       }
       case tensor::OpKind::kPrefixScan: {
         auto results = add_results(op);
-        launch(op, lower::lower_prefix_scan(op), results);
+        launch(op, lower::lower_prefix_scan, results);
         return;
       }
       case tensor::OpKind::kScatter: {
         auto results = add_results(op);
         add_step(CopyStep{ref(op.operands[0]), results[0]});
-        launch(op, lower::lower_scatter(op), results);
+        launch(op, lower::lower_scatter, results);
         return;
       }
       case tensor::OpKind::kReshape: {
@@ -356,7 +379,7 @@ class ProgramBuilder {
   tensor::Graph& graph_;
   std::shared_ptr<Program> program_;
   std::vector<loop::Kernel> kernels_;
-  std::map<std::string, uint32_t> by_text_;
+  std::map<std::string, Family> by_text_;
   std::unordered_map<const symbolic::ExprNode*, uint32_t> slots_;
   std::unordered_map<const Value*, ValueRef> refs_;
   uint32_t block_ = 0;

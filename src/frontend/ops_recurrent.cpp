@@ -327,7 +327,7 @@ void use_real_weights(Recurrence& r) {
 
 // ---- cells ----------------------------------------------------------------------------------------------------------
 
-/// Gates i, o, f, c; peepholes P of i, o, f at input k (7 for LSTM).
+/// Gates i, o, f, c. A clip bounds what the gates' activations see, not the cell on its way to the output. Peepholes P of i, o, f at input k (7 for LSTM).
 void run_lstm(Node& n, Recurrence& r, int first_state, int peepholes) {
   Builder& b = r.b;
   const std::vector<Activation> act = read_activations(n, {"sigmoid", "tanh", "tanh"}, r.directions);
@@ -352,7 +352,7 @@ void run_lstm(Node& n, Recurrence& r, int first_state, int peepholes) {
     });
     Value* hidden = s.b.map(r.state(), [&](Body& body) {
       const Scalar c = body.load(cell, body.i);
-      return f(body, r.clipped(body, peep(body, 1, gate(body, 1), c))) * h(body, r.clipped(body, c));
+      return f(body, r.clipped(body, peep(body, 1, gate(body, 1), c))) * h(body, c);
     });
     return std::vector<Value*>{hidden, cell};
   });

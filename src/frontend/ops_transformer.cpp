@@ -79,7 +79,7 @@ struct PaddingMask {
         const Scalar behind = ir::less_equal(i64(body.load(v, {at.batch})), key);
         if (b.graph().constraints.equal(b.extent(v, 0), batch) == symbolic::Truth::kYes) return behind;
         const Scalar before = ir::less(key, i64(body.load(v, {at.batch + batch})));
-        return logical_or(behind, logical_and(before, holds(body, symbolic::less(batch, b.extent(v, 0)))));
+        return logical_or(behind, ir::select(holds(body, symbolic::less(batch, b.extent(v, 0))), before, holds(body, zero_of(b))));
       }
       case 2: return zero(body.load(v, {broadcast_index(b, at.batch, b.extent(v, 0), batch), at.key}));
       case 3: return zero(body.load(v, {broadcast_index(b, at.batch, b.extent(v, 0), batch), at.query, at.key}));

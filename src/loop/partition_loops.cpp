@@ -3,8 +3,8 @@
 // iteration p of v, for all iterations of the loops inside:
 //
 //   for v in n { for w in 8 { if v*8 + w < m { .. } } }
-//   -> for v in p { for w in 8 { .. } };  for v_t in n - p { for w_t in 8 { if (p + v_t)*8 + w_t < m { .. } } }     p =
-//   m/8
+//   -> for v in p { for w in 8 { .. } };  for v_t in n - p { for w_t in 8 { if (p + v_t)*8 + w_t < m { .. } } }
+//   with p = m / 8
 //
 // The outermost loop that can be split for a guard is; the guard stays in the tail, where the loops inside are looked
 // at again. Parallel loops stay single, vector loops mask their guards, unrolled loops have constant guards.

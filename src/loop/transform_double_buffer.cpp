@@ -4,8 +4,10 @@
 // Filling a local buffer and using it alternate; with two halves, the next is filled while this one is used:
 //
 //   for i in n { allocate t { fill t by i; use t } }
-//   -> allocate t[2] { if 0 < n { fill t[0] by 0 }; for i in n { if i + 1 < n { fill t[(i + 1) mod 2] by i + 1 }; use
-//   t[i mod 2] } }
+//   -> allocate t[2] {
+//        if 0 < n { fill t[0] by 0 };
+//        for i in n { if i + 1 < n { fill t[(i + 1) mod 2] by i + 1 }; use t[i mod 2] }
+//      }
 //
 // The fill moves one iteration ahead, so it may not read what the loop writes.
 #include <fmt/format.h>

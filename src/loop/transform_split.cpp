@@ -5,14 +5,18 @@
 //   exact      for io in n/f  { for ii in f  body(io*f + ii) }
 //   guard      for io in ceil(n/f) { for ii in f  if io*f + ii < n  body(io*f + ii) }
 //   bounded    for io in ceil(n/f) { for ii in min(f, n - io*f)  body(io*f + ii) }
-//   clamped    for io in ceil(n/f) { for ii in f  body(min(io*f + ii, n - 1)), where stores to arguments are made only
-//   if io*f + ii < n } separate   for io in q { for ii in f  body(io*f + ii) };  for it in n mod f  body(q*f + it)
-//   cases      for io in ceil(n/f) { if io < q { for ii in f  body(io*f + ii) } else { for it in n mod f  body(io*f +
-//   it) } }
-// The order of iterations stays, so all are legal; `exact` has something to prove, and `clamped`, which does the last
-// iteration again and again without storing it, allows no updates of arguments. `cases` keeps one outer loop, which can
-// still be interchanged, fused and made parallel, and has no guard where the time is spent.
+//   clamped    for io in ceil(n/f) { for ii in f  body(min(io*f + ii, n - 1)) }, storing to arguments if io*f + ii < n
+//   separate   for io in q { for ii in f  body(io*f + ii) };  for it in n mod f  body(q*f + it)
+//   cases      for io in ceil(n/f) { if io < q { for ii in f  body(io*f + ii) }
+//                                    else { for it in n mod f  body(io*f + it) } }
+//
+// The order of iterations stays, so all are legal, except that `exact` has something to prove, and `clamped`, which
+// does the last iteration again and again without storing it, writes nothing else that outlives an iteration. `cases`
+// keeps one outer loop, which can still be interchanged, fused and made parallel, and has no guard where the time is
+// spent.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "loop/transform_step.h"
 
@@ -39,7 +43,14 @@ Mode parse_mode(const Edit& edit) {
 Stmt clamped(const Edit& edit, const For& loop, Expr at, Expr count) {
   const Expr inside = symbolic::less(at, count), last = symbolic::min(at, count - 1);
   const symbolic::Substitution exact{{loop.var.node(), at}}, repeated{{loop.var.node(), last}};
-  std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) -> Stmt {
+  const std::vector<int> priv = slots_allocated_in(loop.body);
+  for (int slot : slots_written_in(loop.body)) {
+    if (slot < edit.kernel.arguments || std::find(priv.begin(), priv.end(), slot) != priv.end()) continue;
+    edit.fail(
+        "loop " + loop_name(loop.var),
+        fmt::format("clamped iterations may not write buffer {}, which outlives them", edit.kernel.buffers[slot].name));
+  }
+  const std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) -> Stmt {
     if (const For* f = s->as<For>()) {
       For copy = *f;
       copy.extent = symbolic::substitute(f->extent, repeated);
@@ -52,12 +63,14 @@ Stmt clamped(const Edit& edit, const For& loop, Expr at, Expr count) {
       return make(std::move(copy));
     }
     if (const Allocate* a = s->as<Allocate>()) return make(Allocate{a->slot, go(a->body)});
-    if (const If* i = s->as<If>())
+    if (const If* i = s->as<If>()) {
+      Stmt then_body = go(i->then_body);
       return make(
-          If{ir::substitute(i->condition, repeated), go(i->then_body), i->else_body ? go(i->else_body) : Stmt()});
+          If{ir::substitute(i->condition, repeated), std::move(then_body), i->else_body ? go(i->else_body) : Stmt()});
+    }
     if (const Store* store = s->as<Store>(); store && store->slot < edit.kernel.arguments) {
       if (inside.is_constant(1)) return substitute(s, exact);
-      return make(If{condition_of(const_cast<Edit&>(edit).context(), inside), substitute(s, exact), {}});
+      return make(If{condition_of(edit.context(), inside), substitute(s, exact), {}});
     }
     if (const Update* update = s->as<Update>(); update && update->slot < edit.kernel.arguments) {
       edit.fail("loop " + loop_name(loop.var),

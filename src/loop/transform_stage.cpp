@@ -4,8 +4,12 @@
 // What one iteration of i reads of a global buffer is copied to a local buffer in front of the iteration's body:
 //
 //   for i { for j in 8 { for k in 4 { .. x[i*8 + j + k] .. } } }
-//   -> for i { allocate near[11] { for near_0 in 11 { near[near_0] = x[i*8 + near_0] }; for j in 8 { for k in 4 { ..
-//   near[j + k] .. } } } }
+//   -> for i {
+//        allocate near[11] {
+//          for near_0 in 11 { near[near_0] = x[i*8 + near_0] };
+//          for j in 8 { for k in 4 { .. near[j + k] .. } }
+//        }
+//      }
 //
 // The copy is the bounding box of all reads. Reads may be conditional and the box may reach beyond the buffer; what is
 // beyond is not copied, and no read that happens asks for it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "ir/format.h"
 #include "loop/access.h"
 #include "loop/loop_ir.h"
 #include "support/error.h"
@@ -33,8 +34,8 @@ class Verifier {
     check(kernel_.arguments >= 0 && kernel_.arguments <= count, "{} arguments among {} buffers", kernel_.arguments,
           count);
     for (Expr p : kernel_.params) {
-      check(p && p.is_symbol() && p.symbol().kind == symbolic::SymbolKind::kParam, "{} is not a parameter", p.str());
-      check(!is_visible(p), "parameter {} is listed twice", p.str());
+      check(p && p.is_symbol() && p.symbol().kind == symbolic::SymbolKind::kParam, "{} is not a parameter", p);
+      check(!is_visible(p), "parameter {} is listed twice", p);
       visible_.push_back(p);
     }
     for (int slot = 0; slot < count; ++slot) {
@@ -58,7 +59,7 @@ class Verifier {
     check(&e.table() == &kernel_.context->exprs, "{} is of another table", what);
     for (Expr symbol : symbolic::free_symbols(e)) {
       check(is_visible(symbol), "{} uses {}, which is neither a parameter nor the variable of an enclosing loop", what,
-            symbol.str());
+            symbol);
     }
   }
 
@@ -80,7 +81,7 @@ class Verifier {
   void scalar(Scalar root) const {
     check(static_cast<bool>(root), "a scalar is absent");
     ir::visit(root, [&](Scalar x) {
-      check(x->table == &kernel_.context->scalars, "scalar {} is of another table", x.str());
+      check(x->table == &kernel_.context->scalars, "scalar {} is of another table", x);
       switch (x->kind) {
         case ir::ScalarKind::kConstant: break;
         case ir::ScalarKind::kIndex: expr(x->index, "an index"); break;
@@ -91,11 +92,11 @@ class Verifier {
                 ir::name_of(x->dtype));
           break;
         }
-        case ir::ScalarKind::kAccumulator: check(false, "an accumulator is left in {}", root.str()); break;
+        case ir::ScalarKind::kAccumulator: check(false, "an accumulator is left in {}", root); break;
         case ir::ScalarKind::kOp: {
           std::vector<DType> types;
           for (Scalar arg : x->args) types.push_back(arg->dtype);
-          check(ir::result_dtype(x->op, types) == x->dtype, "{} has the wrong dtype", x.str());
+          check(ir::result_dtype(x->op, types) == x->dtype, "{} has the wrong dtype", x);
           break;
         }
         case ir::ScalarKind::kCast: break;
@@ -115,16 +116,16 @@ class Verifier {
 
   void loop(const For& f, bool outermost, bool in_vector) {
     expr(f.extent, "the extent of loop " + f.var.str());
-    check(f.var.symbol().kind == symbolic::SymbolKind::kLoop, "{} is not a loop variable", f.var.str());
-    check(!is_visible(f.var), "loop {} is inside a loop of the same variable", f.var.str());
+    check(f.var.symbol().kind == symbolic::SymbolKind::kLoop, "{} is not a loop variable", f.var);
+    check(!is_visible(f.var), "loop {} is inside a loop of the same variable", f.var);
     check(!in_vector || f.kind == LoopKind::kUnrolled, "{} loop {} is inside a vector loop", name_of(f.kind),
           f.var.str());
     switch (f.kind) {
       case LoopKind::kSerial: break;
-      case LoopKind::kParallel: check(outermost, "parallel loop {} is not outermost", f.var.str()); break;
+      case LoopKind::kParallel: check(outermost, "parallel loop {} is not outermost", f.var); break;
       case LoopKind::kVector: check(f.width >= 1, "vector loop {} of width {}", f.var.str(), f.width); break;
       case LoopKind::kUnrolled:
-        check(f.extent.is_constant(), "unrolled loop {} has the extent {}", f.var.str(), f.extent.str());
+        check(f.extent.is_constant(), "unrolled loop {} has the extent {}", f.var.str(), f.extent);
         break;
     }
     visible_.push_back(f.var);

@@ -90,11 +90,15 @@ class Printer {
   void step(const Step& s) {
     std::string text(name_of(s));
     if (const auto* l = std::get_if<LaunchStep>(&s)) {
-      text += " " + p_.kernels[l->kernel].name + "(";
+      for (const LaunchVersion& v : l->versions) {
+        text += " " + p_.kernels[v.kernel].name + " x " + expr(v.iterations);
+        if (v.guard != kNone) text += " if " + expr(v.guard) + " else";
+      }
+      text += " (";
       for (size_t k = 0; k < l->arguments.size(); ++k) text += fmt::format("{}%{}", k ? ", " : "", l->arguments[k]);
       text += ") params(";
       for (size_t k = 0; k < l->params.size(); ++k) text += (k ? ", " : "") + expr(l->params[k]);
-      text += ") x " + expr(l->iterations);
+      text += ")";
       if (!l->arguments.empty()) text += " -> " + value(l->arguments.back());
     } else if (const auto* c = std::get_if<CheckStep>(&s)) {
       text += " " + expr(c->condition) + " else \"" + c->message + "\"";

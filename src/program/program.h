@@ -50,8 +50,10 @@ struct DimSpec { uint32_t symbol = kNone; int64_t constant = 0; };
 struct InputSpec { std::string name; ValueRef value = kNone; std::vector<DimSpec> dims; };
 struct OutputSpec { std::string name; ValueRef value = kNone; };
 
-struct KernelSpec {
+struct KernelSpec {                    // one version of a kernel
   std::string name;                  // unique, an identifier
+  std::string family;                // the kernel: what all its versions compute
+  uint32_t version = 0;
   std::string kernel_class;          // map, reduction, contraction, scatter, scan
   std::string entry;                 // exported symbol in the images
   std::string loop_text;             // loop IR, for the loop device, dumps and bisect
@@ -59,13 +61,17 @@ struct KernelSpec {
   bool flush_denormals = false;
 };
 
-struct LaunchStep {
+struct LaunchVersion {
   uint32_t kernel = kNone;
-  std::vector<ValueRef> arguments;   // buffers in the kernel's order
-  std::vector<ExprRef> params;
+  ExprRef guard = kNone;             // 0 at run time: the next version; kNone: any shape
   ExprRef iterations = kNone;        // of the outermost parallel loop (constant 1 without one)
-  ExprRef work = kNone;              // about how many scalar operations all of it is; decides how many threads it gets
   ExprRef scratch_bytes = kNone;     // per thread
+};
+struct LaunchStep {
+  std::vector<LaunchVersion> versions;   // the first whose guard holds is launched; the last has none
+  std::vector<ValueRef> arguments;   // buffers in the kernel's order, the same for all versions
+  std::vector<ExprRef> params;
+  ExprRef work = kNone;              // about how many scalar operations all of it is; decides how many threads it gets
   ExprRef empty_if_zero = kNone;     // 0 at run time: nothing to launch
   std::string source;                // for the message of a failed index
 };

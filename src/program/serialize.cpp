@@ -18,7 +18,7 @@ namespace stax::program {
 namespace {
 
 constexpr char kMagic[8] = {'S', 'T', 'A', 'X', 'P', 'R', 'O', 'G'};
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 constexpr size_t kHeader = 32;
 
 template <class T>
@@ -86,6 +86,7 @@ template <class A> void fields(A& a, InputSpec& v);
 template <class A> void fields(A& a, OutputSpec& v);
 template <class A> void fields(A& a, KernelSpec& v);
 template <class A> void fields(A& a, ExtentBinding& v);
+template <class A> void fields(A& a, LaunchVersion& v);
 template <class A> void fields(A& a, Segment& v);
 template <class A> void fields(A& a, BlockSpec& v);
 template <class A> void fields(A& a, Step& v);
@@ -106,11 +107,12 @@ template <class A> void fields(A& a, ValueSpec& v) { all(a, v.name, v.dtype, v.i
 template <class A> void fields(A& a, DimSpec& v) { all(a, v.symbol, v.constant); }
 template <class A> void fields(A& a, InputSpec& v) { all(a, v.name, v.value, v.dims); }
 template <class A> void fields(A& a, OutputSpec& v) { all(a, v.name, v.value); }
-template <class A> void fields(A& a, KernelSpec& v) { all(a, v.name, v.kernel_class, v.entry, v.loop_text, v.source, v.flush_denormals); }
+template <class A> void fields(A& a, KernelSpec& v) { all(a, v.name, v.family, v.version, v.kernel_class, v.entry, v.loop_text, v.source, v.flush_denormals); }
 template <class A> void fields(A& a, ExtentBinding& v) { all(a, v.symbol, v.output, v.axis); }
 template <class A> void fields(A& a, Segment& v) { all(a, v.first_step, v.point, v.nodes, v.arena_bytes); }
 template <class A> void fields(A& a, BlockSpec& v) { all(a, v.inputs, v.outputs, v.steps, v.segments); }
-template <class A> void exact(A& a, LaunchStep& v) { all(a, v.kernel, v.arguments, v.params, v.iterations, v.work, v.scratch_bytes, v.empty_if_zero, v.source); }
+template <class A> void fields(A& a, LaunchVersion& v) { all(a, v.kernel, v.guard, v.iterations, v.scratch_bytes); }
+template <class A> void exact(A& a, LaunchStep& v) { all(a, v.versions, v.arguments, v.params, v.work, v.empty_if_zero, v.source); }
 template <class A> void exact(A& a, CopyStep& v) { all(a, v.from, v.to); }
 template <class A> void exact(A& a, AliasStep& v) { all(a, v.from, v.to); }
 template <class A> void exact(A& a, ReshapeDynamicStep& v) { all(a, v.data, v.shape, v.result, v.allow_zero, v.defines, v.source); }

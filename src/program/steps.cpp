@@ -55,7 +55,11 @@ void for_each_block(const Step& step, const std::function<void(uint32_t)>& f) {
 void for_each_expr(const Step& step, const std::function<void(ExprRef)>& f) {
   if (const auto* s = std::get_if<LaunchStep>(&step)) {
     for (ExprRef e : s->params) f(e);
-    f(s->iterations), f(s->work), f(s->scratch_bytes), f(s->empty_if_zero);
+    f(s->work), f(s->empty_if_zero);
+    for (const LaunchVersion& v : s->versions) {
+      f(v.iterations), f(v.scratch_bytes);
+      if (v.guard != kNone) f(v.guard);
+    }
   } else if (const auto* c = std::get_if<CheckStep>(&step)) {
     f(c->condition);
     for (ExprRef e : c->arguments) f(e);

@@ -90,7 +90,9 @@ class Verifier {
     for (const Step& step : b.steps) {
       for_each_expr(step, [&](ExprRef e) { expr(e); });
       if (const auto* l = std::get_if<LaunchStep>(&step)) {
-        STAX_ASSERT(l->kernel < p_.kernels.size() && !l->arguments.empty(), "kernel of a launch");
+        STAX_ASSERT(!l->versions.empty() && !l->arguments.empty(), "versions of a launch");
+        for (const LaunchVersion& v : l->versions) STAX_ASSERT(v.kernel < p_.kernels.size(), "kernel of a launch");
+        STAX_ASSERT(l->versions.back().guard == kNone, "the last version of a launch takes any shape");
         // All arguments but the last are read.
         for (size_t k = 0; k < l->arguments.size(); ++k) {
           STAX_ASSERT(l->arguments[k] < p_.values.size() && !p_.values[l->arguments[k]].is_sequence, "argument of a launch");

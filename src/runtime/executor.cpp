@@ -66,6 +66,11 @@ Shared::Shared(std::shared_ptr<const Program> p, std::unique_ptr<KernelBackend> 
     }
     for (ValueRef v : block.inputs) made[v] = true;
   }
+  for (const KernelSpec& k : program->kernels) {
+    auto it = options.forced_versions.find(k.family);
+    if (it == options.forced_versions.end()) it = options.forced_versions.find("*");
+    forced.push_back(it == options.forced_versions.end() ? kNone : it->second);
+  }
 }
 
 Context::Context(Shared& shared) : shared_(shared), program_(*shared.program) {
@@ -87,6 +92,7 @@ std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* st
   statistics_ = statistics;
   profile_ = profile && statistics;
   launches_ = 0;
+  if (statistics) used_.assign(program_.kernels.size(), false);
   if (profile_) statistics->kernel_ns.assign(program_.kernels.size(), 0);
   int64_t start = now_ns();
   bind_inputs(inputs);
@@ -111,7 +117,12 @@ std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* st
     }
     outputs.push_back(std::move(item));
   }
-  if (statistics) statistics->launches = launches_;
+  if (statistics) {
+    statistics->launches = launches_;
+    statistics->versions_used.clear();
+    for (uint32_t k = 0; k < used_.size(); ++k)
+      if (used_[k]) statistics->versions_used.push_back(k);
+  }
   shared_.statistics.launches += launches_;
   return outputs;
 }
@@ -188,15 +199,24 @@ void Context::allocate_result(uint32_t block, ValueRef v, std::string_view sourc
 
 // ---- steps
 
+const LaunchVersion& Context::choose(const LaunchStep& s) const {
+  uint32_t forced = shared_.forced[s.versions[0].kernel];
+  if (forced != kNone) return s.versions[std::min<size_t>(forced, s.versions.size() - 1)];
+  size_t k = 0;
+  while (s.versions[k].guard != kNone && value(s.versions[k].guard) == 0) ++k;
+  return s.versions[k];
+}
+
 void Context::run_step(const LaunchStep& s) {
   if (value(s.empty_if_zero) <= 0) return;
-  int64_t iterations = value(s.iterations);
-  const KernelSpec& kernel = program_.kernels[s.kernel];
+  const LaunchVersion& version = choose(s);
+  int64_t iterations = value(version.iterations);
+  const KernelSpec& kernel = program_.kernels[version.kernel];
   params_.clear();
   for (ExprRef e : s.params) params_.push_back(value(e));
   buffers_.clear();
   for (ValueRef v : s.arguments) buffers_.push_back(data_[v]);
-  int64_t scratch = value(s.scratch_bytes);
+  int64_t scratch = value(version.scratch_bytes);
   int wanted = 1;
   if (!shared_.backend->whole_only()) {
     int64_t work = value(s.work);
@@ -208,16 +228,16 @@ void Context::run_step(const LaunchStep& s) {
       if (scratch_bytes_[w] < scratch) scratch_[w].reset(), scratch_[w] = shared_.memory->allocate(scratch, s.source), scratch_bytes_[w] = scratch;
   struct Job {
     Context* c;
-    const LaunchStep* step;
+    uint32_t kernel;
     Fault* fault;
     bool flush;
     std::exception_ptr error;
-  } job{this, &s, &fault, kernel.flush_denormals, {}};
+  } job{this, version.kernel, &fault, kernel.flush_denormals, {}};
   auto function = [](void* self, int64_t begin, int64_t end, int worker) {
     auto& j = *static_cast<Job*>(self);
     FlushDenormals flush(j.flush);
     try {
-      j.c->shared_.backend->run(j.step->kernel, j.c->buffers_.data(), j.c->params_.data(), begin, end, j.c->scratch_[worker].get(), j.fault);
+      j.c->shared_.backend->run(j.kernel, j.c->buffers_.data(), j.c->params_.data(), begin, end, j.c->scratch_[worker].get(), j.fault);
     } catch (...) {
       j.error = std::current_exception();
     }
@@ -225,8 +245,9 @@ void Context::run_step(const LaunchStep& s) {
   int64_t start = profile_ ? now_ns() : 0;
   if (wanted <= 1 || iterations <= 1) function(&job, 0, iterations, 0);
   else shared_.pool.run({function, &job}, iterations, wanted);
-  if (profile_) statistics_->kernel_ns[s.kernel] += now_ns() - start;
+  if (profile_) statistics_->kernel_ns[version.kernel] += now_ns() - start;
   ++launches_;
+  if (statistics_) used_[version.kernel] = true;
   if (job.error) {
     try {
       std::rethrow_exception(job.error);

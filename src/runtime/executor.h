@@ -25,6 +25,8 @@ struct Shared {
   Statistics statistics;
   /// For each step of each block: the values that it makes and that need memory before it runs.
   std::vector<std::vector<std::vector<program::ValueRef>>> results;
+  /// By kernel: the version of its family that is forced, or kNone.
+  std::vector<uint32_t> forced;
   Shared(std::shared_ptr<const program::Program> p, std::unique_ptr<KernelBackend> b, ModuleOptions o);
 };
 
@@ -48,6 +50,7 @@ class Context {
   void prepare_arena(uint32_t block, uint32_t segment);
   void allocate_result(uint32_t block, ValueRef v, std::string_view source);
   void run_step(const program::LaunchStep& s);
+  const program::LaunchVersion& choose(const program::LaunchStep& s) const;
   void run_step(const program::CopyStep& s);
   void run_step(const program::AliasStep& s);
   void run_step(const program::ReshapeDynamicStep& s);
@@ -94,6 +97,7 @@ class Context {
   std::vector<void*> buffers_;
   CallStatistics* statistics_ = nullptr;
   bool profile_ = false;
+  std::vector<bool> used_;
   int64_t launches_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,6 +49,8 @@ std::unique_ptr<KernelBackend> map_native_image(const program::Program& program)
 struct ModuleOptions {
   int threads = 0;                   // 0: all cores
   size_t plan_cache_entries = 512;
+  /// Version to launch by kernel family instead of the one whose guard holds ("*": of all families; the last where there are fewer).
+  std::map<std::string, uint32_t> forced_versions;
 };
 
 struct Statistics {
@@ -58,6 +61,7 @@ struct CallStatistics {
   int64_t launches = 0;
   int64_t dispatch_ns = 0;           // binding of shapes, plan look-up or planning
   std::vector<int64_t> kernel_ns;    // with profiling: by kernel
+  std::vector<uint32_t> versions_used;   // kernels (versions) launched, each once
 };
 
 /// A loaded program. run() may be called by several threads at once.

@@ -2,20 +2,57 @@
 // Contractions and convolutions: sums of products of two loads.
 //
 // One axis of the result, n, appears in one operand alone, contiguously: it runs in vector lanes. Another, m, appears only in the other
-// operand: its elements are broadcast. A tile of kRows x kColumns accumulators lives in registers while the reduction loops run; each step of
+// operand: its elements are broadcast. A tile of rows x kColumns accumulators lives in registers while the reduction loops run; each step of
 // them loads the columns once and each row's element once. Rows past the end repeat the last row and are not stored; columns past the end are masked.
 // Everything else is one parallel loop, rows of tiles innermost, so that the columns' operand stays in cache.
 #include "schedule/schedule.h"
 #include "schedule/step_list.h"
 
 namespace stax::schedule {
+
+using symbolic::Expr;
+
 namespace {
-constexpr int64_t kRows = 8;
+
 constexpr int64_t kColumns = 32;
+// Rows of the tile, smallest first: a few rows do not pay for a large tile's.
+constexpr int64_t kRows[] = {1, 4, 8};
+
+std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int n, int m, int64_t rows) {
+  StepList steps(names_of(form.outer));
+  size_t count = form.outer.size();
+  std::string lanes = std::to_string(lanes_of(kernel));
+  std::string column = form.outer[n].var.symbol().name;
+  bool whole = form.outer[n].extent.is_constant() && form.outer[n].extent.constant() % kColumns == 0;
+  const char* mode = whole ? "exact" : "guard";
+  if (rows == 1) {
+    steps.move(column, count - 1);
+    steps.split(column, kColumns, mode);
+    steps.step("sink " + column + "i");
+    steps.step("vectorize " + column + "i " + lanes);
+    steps.parallelize_first(count);
+    return steps.str();
+  }
+  std::string row = form.outer[m].var.symbol().name;
+  steps.move(row, count - 1);
+  steps.move(column, count - 1);
+  // .., row, column -> .., column tiles, row tiles, rows, columns
+  steps.split(row, rows, "clamped");
+  steps.split(column, kColumns, mode);
+  steps.move(row + "i", count);
+  steps.move(row + "o", count - 1);
+  steps.step("sink " + row + "i");
+  steps.step("sink " + column + "i");
+  steps.step("vectorize " + column + "i " + lanes);
+  steps.step("unroll " + row + "i");
+  steps.parallelize_first(count);
+  return steps.str();
+}
+
 }  // namespace
 
-std::optional<std::string> schedule_contraction(const loop::Kernel& kernel, const NestForm& form) {
-  if (kernel.kernel_class != "contraction" || form.reductions.empty() || form.inner_loads.size() < 2 || form.has_if) return std::nullopt;
+Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) {
+  if (kernel.kernel_class != "contraction" || form.reductions.empty() || form.inner_loads.size() < 2 || form.has_if) return {};
   // Loads that move along each outer axis.
   int n = -1, m = -1;
   ir::Scalar columns;
@@ -34,41 +71,25 @@ std::optional<std::string> schedule_contraction(const loop::Kernel& kernel, cons
     }
     if (movers == 1 && contiguous) n = k, columns = mover;
   }
-  if (n < 0) return std::nullopt;
+  if (n < 0) return {};
   for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0 && m < 0; --k) {
     if (k == n || form.outer[k].extent.is_constant(1)) continue;
     auto s = stride_of(kernel, columns, form.outer[k].var);
     if (!s || !s->is_constant(0)) continue;
     m = k;
   }
-  std::string lanes = std::to_string(lanes_of(kernel));
-  StepList steps(names_of(form.outer));
-  size_t count = form.outer.size();
-  std::string column = form.outer[n].var.symbol().name;
-  bool whole = form.outer[n].extent.is_constant() && form.outer[n].extent.constant() % kColumns == 0;
-  const char* mode = whole ? "exact" : "guard";
-  if (m < 0) {
-    steps.move(column, count - 1);
-    steps.split(column, kColumns, mode);
-    steps.step("sink " + column + "i");
-    steps.step("vectorize " + column + "i " + lanes);
-    steps.parallelize_first(count);
-    return steps.str();
+  if (m < 0) return {{schedule_tile(kernel, form, n, m, 1), {}}};
+  Expr extent = form.outer[m].extent;
+  Versions versions;
+  for (int64_t rows : kRows) {
+    bool last = rows == kRows[std::size(kRows) - 1];
+    Expr guard = last ? Expr() : symbolic::less_equal(extent, extent.table().constant(rows));
+    if (guard && guard.is_constant(0)) continue;
+    bool always = last || guard.is_constant(1);
+    versions.push_back({schedule_tile(kernel, form, n, m, rows), always ? Expr() : guard});
+    if (always) break;
   }
-  std::string row = form.outer[m].var.symbol().name;
-  steps.move(row, count - 1);
-  steps.move(column, count - 1);
-  // .., row, column -> .., column tiles, row tiles, rows, columns
-  steps.split(row, kRows, "clamped");
-  steps.split(column, kColumns, mode);
-  steps.move(row + "i", count);
-  steps.move(row + "o", count - 1);
-  steps.step("sink " + row + "i");
-  steps.step("sink " + column + "i");
-  steps.step("vectorize " + column + "i " + lanes);
-  steps.step("unroll " + row + "i");
-  steps.parallelize_first(count);
-  return steps.str();
+  return versions;
 }
 
 }  // namespace stax::schedule

@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t kChunk = 2048;
 }  // namespace
 
-std::optional<std::string> schedule_map(const loop::Kernel& kernel, const NestForm& form) {
-  if (!form.reductions.empty() || form.outer.empty() || form.has_if) return std::nullopt;
+Versions schedule_map(const loop::Kernel& kernel, const NestForm& form) {
+  if (!form.reductions.empty() || form.outer.empty() || form.has_if) return {};
   StepList steps(names_of(form.outer));
   const loop::For& last = form.outer.back();
   std::string row = last.var.symbol().name;
@@ -23,15 +23,15 @@ std::optional<std::string> schedule_map(const loop::Kernel& kernel, const NestFo
     steps.step("vectorize " + row + " " + std::to_string(lanes_of(kernel)));
   }
   steps.parallelize_first(steps.order().size() - 1);
-  return steps.str();
+  return {{steps.str(), {}}};
 }
 
-std::string schedule_fallback(const loop::Kernel& kernel, const NestForm& form) {
+Versions schedule_fallback(const loop::Kernel& kernel, const NestForm& form) {
   // Serial, but for the outer loops of a nest with independent iterations around reductions of any kind.
-  if (form.outer.empty()) return "";
+  if (form.outer.empty()) return {{"", {}}};
   StepList steps(names_of(form.outer));
   steps.parallelize_first(form.outer.size());
-  return steps.str();
+  return {{steps.str(), {}}};
 }
 
 }  // namespace stax::schedule

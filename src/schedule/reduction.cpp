@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t kStrip = 64;   // results of one strip: four vectors of accumulators
 }  // namespace
 
-std::optional<std::string> schedule_reduction(const loop::Kernel& kernel, const NestForm& form) {
-  if (form.reductions.empty() || form.accumulators != 1 || form.has_if) return std::nullopt;
+Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form) {
+  if (form.reductions.empty() || form.accumulators != 1 || form.has_if) return {};
   StepList steps(names_of(form.outer));
   const loop::For& last_reduction = form.reductions.back();
   int along_reduction = 0, along_row = 0;   // loads with unit stride
@@ -27,7 +27,7 @@ std::optional<std::string> schedule_reduction(const loop::Kernel& kernel, const 
   if (inner) {
     steps.step("vectorize " + last_reduction.var.symbol().name + " " + lanes);
     steps.parallelize_first(form.outer.size());
-    return steps.str();
+    return {{steps.str(), {}}};
   }
   std::string row = form.outer.back().var.symbol().name;
   bool exact = form.outer.back().extent.is_constant() && form.outer.back().extent.constant() <= kStrip;
@@ -41,7 +41,7 @@ std::optional<std::string> schedule_reduction(const loop::Kernel& kernel, const 
     steps.step("vectorize " + row + "i " + lanes);
     steps.parallelize_first(form.outer.size());
   }
-  return steps.str();
+  return {{steps.str(), {}}};
 }
 
 }  // namespace stax::schedule

@@ -100,15 +100,15 @@ int lanes_of(const loop::Kernel& kernel) {
   return 32;
 }
 
-std::string choose_schedule(const loop::Kernel& kernel) {
+Versions choose_versions(const loop::Kernel& kernel) {
   // A scatter's points may meet; their order is its meaning.
-  if (kernel.kernel_class == "scatter") return "";
+  if (kernel.kernel_class == "scatter") return {{"", {}}};
   NestForm form = analyze(kernel);
-  using Scheduler = std::optional<std::string> (*)(const loop::Kernel&, const NestForm&);
+  using Scheduler = Versions (*)(const loop::Kernel&, const NestForm&);
   constexpr Scheduler kSchedulers[] = {schedule_contraction, schedule_reduction, schedule_map};
   if (form.matches)
     for (Scheduler scheduler : kSchedulers)
-      if (auto text = scheduler(kernel, form)) return *text;
+      if (Versions versions = scheduler(kernel, form); !versions.empty()) return versions;
   return schedule_fallback(kernel, form);
 }
 

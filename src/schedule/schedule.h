@@ -22,13 +22,21 @@ NestForm analyze(const loop::Kernel& kernel);
 /// Distance in elements between neighbours along `var` of a load's address, or nullopt where it isn't affine.
 std::optional<symbolic::Expr> stride_of(const loop::Kernel& kernel, ir::Scalar load, symbolic::Expr var);
 
-/// The schedulers in order of priority; the last accepts everything.
-std::string choose_schedule(const loop::Kernel& kernel);
+/// A kernel under one schedule. The guard is a condition over the kernel's parameters that says where the version is the better one (all are right
+/// everywhere); the last version of a kernel has none.
+struct Version {
+  std::string schedule;
+  symbolic::Expr guard;
+};
+using Versions = std::vector<Version>;
 
-std::optional<std::string> schedule_contraction(const loop::Kernel& kernel, const NestForm& form);
-std::optional<std::string> schedule_reduction(const loop::Kernel& kernel, const NestForm& form);
-std::optional<std::string> schedule_map(const loop::Kernel& kernel, const NestForm& form);
-std::string schedule_fallback(const loop::Kernel& kernel, const NestForm& form);
+/// The schedulers in order of priority; the last accepts everything.
+Versions choose_versions(const loop::Kernel& kernel);
+
+Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form);   // none: not this form
+Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form);
+Versions schedule_map(const loop::Kernel& kernel, const NestForm& form);
+Versions schedule_fallback(const loop::Kernel& kernel, const NestForm& form);
 
 /// Lanes of a vector loop: 16, or 32 where all element types are one byte.
 int lanes_of(const loop::Kernel& kernel);

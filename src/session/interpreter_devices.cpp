@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -57,6 +58,10 @@ class ProgramSession final : public Session {
     }
     runtime::ModuleOptions module_options;
     module_options.threads = options.threads;
+    module_options.forced_versions = options.forced_versions;
+    for (const auto& [family, version] : options.forced_versions)
+      if (family != "*" && std::none_of(program->kernels.begin(), program->kernels.end(), [&](const auto& k) { return k.family == family; }))
+        user_error("--force: there is no kernel '{}' in this model; `stax dump --stage plan` lists them", family);
     module_ = std::make_unique<runtime::Module>(program, std::move(backend), module_options);
     load_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
@@ -66,8 +71,8 @@ class ProgramSession final : public Session {
     SessionStatistics s;
     s.compile_ms = compile_ms_;
     s.load_ms = load_ms_;
-    s.kernels = static_cast<int64_t>(module_->program().kernels.size());
-    s.versions = s.kernels;
+    s.versions = static_cast<int64_t>(module_->program().kernels.size());
+    for (const auto& k : module_->program().kernels) s.kernels += k.version == 0;
     s.launches = module_->statistics().launches.load();
     s.peak_bytes = module_->statistics().peak_bytes.load();
     s.device_name = device_ == "cpu" ? std::string(emit::name_of(emit::host_isa())) : "loop interpreter";

@@ -16,6 +16,7 @@ struct SessionOptions {
   std::string device = "cpu";                       // cpu, loop, reference
   std::map<std::string, frontend::DimRange> dims;
   int threads = 0;                                  // 0: all cores
+  std::map<std::string, uint32_t> forced_versions;  // kernel family, or "*" -> version
 };
 
 struct Port { std::string name; ir::DType dtype = ir::DType::kF32; bool is_sequence = false; };

@@ -28,12 +28,6 @@ bool parse_flag(const char* text, bool otherwise) {
   return value != "0" && value != "off" && value != "false";
 }
 
-#ifdef NDEBUG
-constexpr bool kVerifyByDefault = false;
-#else
-constexpr bool kVerifyByDefault = true;
-#endif
-
 }  // namespace
 
 bool DebugOptions::dumps(std::string_view name) const {
@@ -49,7 +43,7 @@ DebugOptions parse_debug_options(const char* (*variable)(const char* name)) {
   options.dump = parse_list(variable("STAX_DUMP"));
   options.disable = parse_list(variable("STAX_DISABLE"));
   options.time = parse_flag(variable("STAX_TIME"), false);
-  options.verify = parse_flag(variable("STAX_VERIFY"), kVerifyByDefault);
+  options.verify = parse_flag(variable("STAX_VERIFY"), false);
   const char* repro_dir = variable("STAX_REPRO_DIR");
   options.repro_dir = repro_dir != nullptr && *repro_dir != '\0' ? repro_dir : ".";
   return options;

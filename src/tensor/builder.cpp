@@ -461,7 +461,8 @@ Value* Builder::finish(Op* op) {
   if (!extents) return result;
   const DType t = result->type.dtype;
 
-  if ((result->contents = infer_contents(*graph_, *op))) {
+  result->contents = infer_contents(*graph_, *op);
+  if (result->contents) {
     const std::vector<Expr>& elements = *result->contents;
     if (!std::all_of(elements.begin(), elements.end(), [](Expr e) { return e.is_constant(); })) return result;
     Literal literal(t, *extents);

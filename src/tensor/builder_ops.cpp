@@ -145,8 +145,7 @@ Value* Builder::concat(const std::vector<Value*>& values, int axis) {
   std::vector<Value*> parts;
   std::vector<Expr> ends;  // the index behind each part
   Expr end = zero(*this);
-  for (size_t k = 0; k < values.size(); ++k) {
-    Value* const v = values[k];
+  for (Value* const v : values) {
     STAX_ASSERT(v->type.dtype == first->type.dtype && v->type.static_rank() == axes,
                 "concatenation of different dtypes or ranks");
     for (int other = 0; other < axes; ++other) {

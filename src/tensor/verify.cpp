@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "ir/format.h"
 #include "support/error.h"
 #include "tensor/graph.h"
 
@@ -70,9 +71,9 @@ class Verifier {
     };
     const auto define = [&](Expr symbol) {
       rule(symbol && symbol.is_symbol(), "what is defined is a symbol");
-      rule(symbol.symbol().kind == SymbolKind::kValue, "{} is defined, so it is a value symbol", symbol.str());
+      rule(symbol.symbol().kind == SymbolKind::kValue, "{} is defined, so it is a value symbol", symbol);
       rule(symbols_.insert(symbol.node()).second && ever_defined_.insert(symbol.node()).second, "{} is defined once",
-           symbol.str());
+           symbol);
       defined.push_back(symbol.node());
     };
     if (const auto* loop = outer_op == nullptr ? nullptr : outer_op->as<Loop>()) {
@@ -127,14 +128,14 @@ class Verifier {
     rule(static_cast<bool>(e), "{} is there", what);
     for (Expr symbol : symbolic::free_symbols(e)) {
       if (symbol.symbol().kind != SymbolKind::kLoop) {
-        rule(symbols_.contains(symbol.node()), "{} uses {}, which is not bound there", what, symbol.str());
+        rule(symbols_.contains(symbol.node()), "{} uses {}, which is not bound there", what, symbol);
         continue;
       }
       const auto has = [&](const std::vector<Axis>* list) {
         return list != nullptr &&
                std::any_of(list->begin(), list->end(), [&](const Axis& axis) { return axis.var == symbol; });
       };
-      rule(has(axes) || has(reductions), "{} uses {}, which is no axis of the op", what, symbol.str());
+      rule(has(axes) || has(reductions), "{} uses {}, which is no axis of the op", what, symbol);
     }
   }
 
@@ -167,7 +168,7 @@ class Verifier {
       verify_symbols(axis.extent, "the extent of an axis");
       rule(axis.var && axis.var.is_symbol() && axis.var.symbol().kind == SymbolKind::kLoop,
            "an axis has a loop symbol");
-      rule(seen.insert(axis.var.node()).second, "axis {} appears once", axis.var.str());
+      rule(seen.insert(axis.var.node()).second, "axis {} appears once", axis.var);
     }
   }
 
@@ -258,7 +259,7 @@ class Verifier {
          type.extents.size());
     for (size_t k = 0; k < compute.axes.size(); ++k) {
       rule(are_equal(compute.axes[k].extent, type.extents[k]), "axis {} has extent {}, the result {}", k,
-           compute.axes[k].extent.str(), type.extents[k].str());
+           compute.axes[k].extent, type.extents[k]);
     }
     verify_scalar(op, compute.body, "the body", &compute.axes, &compute.reductions);
     rule((compute.combiner == Combiner::kNone) == compute.reductions.empty(),
@@ -288,7 +289,7 @@ class Verifier {
     Expr before = graph_.context->exprs.constant(1), after = before;
     for (Expr extent : op.operands[0]->type.extents) before = before * extent;
     for (Expr extent : op.result()->type.extents) after = after * extent;
-    rule(may_be_equal(before, after), "{} elements cannot be {}", before.str(), after.str());
+    rule(may_be_equal(before, after), "{} elements cannot be {}", before, after);
   }
 
   void check(const Op& op, const ReshapeDynamic&) {

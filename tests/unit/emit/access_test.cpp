@@ -306,6 +306,7 @@ TEST(Access, InPlace) {
     argument 0 @x f32 [n] written
     for i in n vector 16 { %0[i] = mul(load0[i], add(load0[i], 1.0:f32)) }
   })");
+  comparison.tolerance = {1e-6, 0};
   check_extents(comparison);
 }
 

@@ -22,14 +22,17 @@ using Entry = void (*)(void* const*, const int64_t*, int64_t, int64_t, void*, Ke
 class Mapped {
  public:
   explicit Mapped(const NativeImage& image) {
-    const int file = ::memfd_create("stax", MFD_CLOEXEC);
-    const bool written = ::write(file, image.bytes.data(), image.bytes.size()) == static_cast<ssize_t>(image.bytes.size());
+    file_ = ::memfd_create("stax", MFD_CLOEXEC);
+    const bool written = ::write(file_, image.bytes.data(), image.bytes.size()) == static_cast<ssize_t>(image.bytes.size());
     STAX_ASSERT(written);
-    handle_ = ::dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
-    ::close(file);
+    handle_ = ::dlopen(("/proc/self/fd/" + std::to_string(file_)).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ == nullptr) internal_error("dlopen: {}", ::dlerror());
   }
-  ~Mapped() { ::dlclose(handle_); }
+  // The file stays open: dlopen takes a second file under the same number for the first one.
+  ~Mapped() {
+    ::dlclose(handle_);
+    ::close(file_);
+  }
   Mapped(const Mapped&) = delete;
   Mapped& operator=(const Mapped&) = delete;
   Entry entry(const std::string& name) const {
@@ -39,6 +42,7 @@ class Mapped {
   }
 
  private:
+  int file_ = -1;
   void* handle_ = nullptr;
 };
 

@@ -104,12 +104,8 @@ TEST(Reduction, PlacesThatMoveInside) {
     param n 0 .. 1000
     argument 0 @x f32 [n, 5]
     argument 1 @y f32 [5] written
-    argument 2 @z f32 [5] written
-    for c in 5 { %1[c] = 0.0:f32 %2[c] = 0.0:f32 }
-    for i in n vector 16 {
-      for u in 5 unrolled { %1[u] sum= load0[i, u] }
-      for s in 5 { %2[s] sum= load0[i, s] }
-    }
+    for c in 5 { %1[c] = 0.0:f32 }
+    for i in n vector 16 { for u in 5 unrolled { %1[u] sum= load0[i, u] } }
   })");
   comparison.tolerance = {1e-5, 1e-4};
   for (int64_t n : kExtents) comparison.check({n});

@@ -119,7 +119,9 @@ class Randomizer {
       case 0: return "split " + loop() + " " + factor() + " -> " + fresh() + " " + fresh();
       case 1: return "split " + loop() + " " + factor() + " -> " + fresh() + " " + fresh() + " separate " + fresh();
       case 2: return "split " + loop() + " " + factor() + " -> " + fresh() + " " + fresh() + " cases " + fresh();
-      case 3: return "split " + loop() + " " + factor() + " -> " + fresh() + " " + fresh() + " exact";
+      case 3:
+        return "split " + loop() + " " + factor() + " -> " + fresh() + " " + fresh() +
+               pick<const char*>({" exact", " bounded", " clamped"});
       case 4:
       case 5: return "interchange " + loop() + " " + loop();
       case 6: return "fuse " + loop() + " " + loop() + " -> " + fresh();

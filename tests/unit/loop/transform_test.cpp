@@ -10,6 +10,10 @@ TEST(Split, AllModesKeepTheResults) {
   expect_schedule(kMap, "split j 8 -> jo ji separate jt");
   expect_schedule(kMap, "split j 8 -> jo ji cases jt");
   expect_schedule(kMap, "split i 1 -> io ii exact");
+  expect_schedule(kMap, "split j 8 -> jo ji bounded; vectorize ji 8");
+  expect_schedule(kMap, "split j 8 -> jo ji clamped; vectorize ji 8");
+  expect_schedule(kMatmul,
+                  "split i 4 -> io ii clamped; split j 8 -> jo ji guard; sink ii; sink ji; unroll ii; vectorize ji 8");
   expect_schedule(kRow, "split i 8 -> io ii separate it; split r 4 -> ro ri separate rt; split j 8 -> jo ji");
 }
 
@@ -43,6 +47,7 @@ TEST(Split, Illegal) {
   expect_illegal(kMap, "split j 8 -> a a", "split j 8", "loop a");
   expect_illegal(kMap, "split j 0 -> a b", "split j 0", "0");
   expect_illegal(kMap, "vectorize j 8; split j 8 -> a b", "split j 8", "loop j");
+  expect_illegal(kMatmul, "split r 8 -> a b clamped", "split r 8", "loop r");
   expect_illegal(kMap, "split j 8 -> a b sometimes", "split j 8", "sometimes");
 }
 
