@@ -35,8 +35,7 @@ class Dump {
   void write(const std::string& name, const std::string& content) const {
     session::write_file_atomically((std::filesystem::path(o_.outputs) / name).string(), {reinterpret_cast<const uint8_t*>(content.data()), content.size()});
   }
-  void kernels(const std::string& stage, const compile::Compiled& compiled, const std::function<std::string(const loop::Kernel&)>& show) const {
-    json list = json::array();
+  void kernels(const std::string& stage, const compile::Compiled& compiled, const std::function<std::string(const loop::Kernel&)>& show) {
     bool found = o_.kernel.empty();
     for (size_t k = 0; k < compiled.kernels.size(); ++k) {
       const loop::Kernel& kernel = compiled.kernels[k];
@@ -51,14 +50,19 @@ class Dump {
       write(file, content);
       json params = json::array();
       for (symbolic::Expr p : kernel.params) params.push_back(p.str());
-      list.push_back({{"name", kernel.name}, {"version", 0}, {"class", kernel.kernel_class}, {"guard", "true"}, {"file", file}, {"entry", compiled.program->kernels[k].entry}, {"parameters", params}});
+      list_.push_back({{"name", kernel.name}, {"version", 0}, {"class", kernel.kernel_class}, {"guard", "true"}, {"file", file}, {"entry", compiled.program->kernels[k].entry}, {"parameters", params}});
     }
-    if (!found) user_error("there is no kernel '{}' in this model", o_.kernel);
-    if (!o_.outputs.empty()) write("kernels.json", list.dump(1));
+    if (!found) {
+      std::vector<std::string> names;
+      for (const loop::Kernel& kernel : compiled.kernels) names.push_back(kernel.name);
+      user_error("there is no kernel '{}' in this model; its kernels are {}", o_.kernel, fmt::join(names, ", "));
+    }
+    if (!o_.outputs.empty()) write("kernels.json", list_.dump(1));
   }
 
  private:
   const DumpOptions& o_;
+  json list_ = json::array();   // of the kernels written, all stages together
 };
 
 int dump(const DumpOptions& o) {

@@ -57,9 +57,26 @@ void print_profile(const program::Program& program, const std::vector<int64_t>& 
                 program.kernels[k].source.c_str());
 }
 
+/// Where the results of an input file go.
+fs::path result_path(const RunOptions& o, const std::string& input) { return fs::path(o.outputs) / fs::path(input).filename(); }
+
+/// Results must not meet each other, nor what they are made from.
+void check_result_paths(const RunOptions& o) {
+  std::map<std::string, std::string> made;
+  for (const std::string& file : o.inputs) {
+    std::error_code none;
+    auto [it, fresh] = made.emplace(fs::path(file).filename().string(), file);
+    if (!fresh && it->second != file && !fs::equivalent(it->second, file, none))
+      user_error("the results of '{}' and '{}' would be the same file '{}'; give them different names", it->second, file, result_path(o, file).string());
+    for (const std::string& other : o.inputs)
+      if (fs::equivalent(other, result_path(o, file), none)) user_error("the results of '{}' would overwrite the input file '{}'; give another folder with --outputs", file, other);
+  }
+}
+
 int run(const RunOptions& o) {
   if (o.inputs.empty()) user_error("no input files; give at least one with --inputs a.npz");
   if (o.repeat < 1 || o.warmup < 0) user_error("--repeat must be at least 1 and --warmup at least 0");
+  if (o.threads < 0) user_error("--threads must be at least 1, or 0 for all cores");
   session::SessionOptions options;
   options.device = o.device;
   options.dims = parse_dims(o.dims);
@@ -70,6 +87,9 @@ int run(const RunOptions& o) {
     std::error_code error;
     fs::create_directories(o.outputs, error);
     if (!fs::is_directory(o.outputs)) user_error("the output folder '{}' cannot be made: {}", o.outputs, error.message());
+    check_result_paths(o);
+    // What an earlier run left must not be taken for the result of a call that fails.
+    for (const std::string& file : o.inputs) fs::remove(result_path(o, file), error);
   }
   auto session = session::Session::load(o.model, options);
   if (!o.quiet)
@@ -91,7 +111,7 @@ int run(const RunOptions& o) {
         outputs = session->run(items, &statistics, o.profile);
         latencies.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
       }
-      if (!o.outputs.empty()) session::write_npz((fs::path(o.outputs) / fs::path(file).filename()).string(), session::unfeed(session->outputs(), outputs));
+      if (!o.outputs.empty()) session::write_npz(result_path(o, file).string(), session::unfeed(session->outputs(), outputs));
       json shapes = json::object();
       for (size_t k = 0; k < items.size(); ++k) shapes[session->inputs()[k].name] = items[k].tensor.extents;
       entry["shapes"] = shapes;

@@ -16,6 +16,8 @@ namespace {
 using runtime::Item;
 using runtime::Tensor;
 
+constexpr int kRandomCalls = 3, kDraws = 300;
+
 struct VerifyOptions {
   std::string model;
   std::vector<std::string> inputs, dims;
@@ -77,7 +79,23 @@ std::vector<Item> random_inputs(tensor::Graph& graph, std::mt19937_64& rng) {
   return items;
 }
 
+// Draws until the model takes what was drawn: extents may have to be related, indices in range.
+std::vector<Item> legal_inputs(tensor::Graph& graph, session::Session& reference, std::mt19937_64& rng) {
+  std::string why;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    std::vector<Item> items = random_inputs(graph, rng);
+    try {
+      reference.run(items, nullptr);
+      return items;
+    } catch (const UserError& e) {
+      why = e.what();
+    }
+  }
+  user_error("the model takes none of {} random inputs; narrow their extents with --dim, or give --inputs. The last was refused by {}", kDraws, why);
+}
+
 int verify(const VerifyOptions& o) {
+  if (o.threads < 0) user_error("--threads must be at least 1, or 0 for all cores");
   uint64_t seed = o.seed ? o.seed : static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   std::mt19937_64 rng(seed);
   session::SessionOptions options;
@@ -93,7 +111,7 @@ int verify(const VerifyOptions& o) {
   if (o.inputs.empty()) {
     std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
     auto graph = session::load_graph(o.model, options.dims);
-    for (int k = 0; k < 3; ++k) calls.emplace_back("random inputs " + std::to_string(k), random_inputs(*graph, rng));
+    for (int k = 0; k < kRandomCalls; ++k) calls.emplace_back("random inputs " + std::to_string(k), legal_inputs(*graph, *levels[0], rng));
   }
   for (const std::string& file : o.inputs) calls.emplace_back(file, session::feed(levels[0]->inputs(), session::read_npz(file), file));
   int status = 0;

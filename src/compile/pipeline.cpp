@@ -18,6 +18,9 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   run_pass("fold_constants", tensor::fold_constants, graph, context);
   // From here on: every Compute is one kernel.
   run_pass("fuse_ops", tensor::fuse_ops, graph, context);
+  // Weights in the order in which kernels read them. After fusion, which asks for the plain form.
+  run_pass("pack_weights", tensor::pack_weights, graph, context);
+  run_pass("fold_constants", tensor::fold_constants, graph, context);
   // Fusion leaves producers behind, and equal bodies that were built on the way.
   run_pass("eliminate_common_subexpressions", tensor::eliminate_common_subexpressions, graph, context);
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);

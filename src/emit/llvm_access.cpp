@@ -149,7 +149,7 @@ Value* KernelEmitter::load(const Place& place) {
   if (pattern == Pattern::kUniform) {
     Value* at = address_of(place);
     const bool safe = storage.slots != 0 && place.linear.is_constant() && place.linear.constant() >= 0 && place.linear.constant() < storage.slots;
-    if (vector_ != nullptr && vector_->guarded && !safe) at = b_.CreateSelect(lanes_.any(vector_->mask), at, zeros());
+    if (vector_ != nullptr && !vector_->safe_loads && !safe) at = b_.CreateSelect(lanes_.any(vector_->mask), at, zeros());
     return lanes_.from_memory(t, tag(b_.CreateAlignedLoad(lanes_.memory_type(t, storage.lanes), at, align), place.slot));
   }
   const int width = vector_->range.width;
@@ -186,7 +186,7 @@ void KernelEmitter::store(const Place& place, Value* v) {
   const Pattern pattern = pattern_of(place);
   if (vector_ == nullptr || (pattern == Pattern::kUniform && storage.lanes == 0 && Lanes::lanes_of(v) == 0)) {
     Value* at = address_of(place);
-    if (vector_ != nullptr && vector_->guarded) at = b_.CreateSelect(lanes_.any(vector_->mask), at, sink());
+    if (vector_ != nullptr && vector_->may_be_empty) at = b_.CreateSelect(lanes_.any(vector_->mask), at, sink());
     tag(b_.CreateAlignedStore(lanes_.to_memory(t, v), at, align), place.slot);
     return;
   }
@@ -201,7 +201,7 @@ void KernelEmitter::store(const Place& place, Value* v) {
     }
     if (own_lane || stays_inside(place, vector_->range)) {
       Value* at = address_of(place);
-      if (!own_lane && storage.padded_rows && !vector_->guarded && may_spill_into_padding(place)) {
+      if (!own_lane && storage.padded_rows && !vector_->conditional && may_spill_into_padding(place)) {
         tag(b_.CreateAlignedStore(memory, at, align), place.slot);
         return;
       }

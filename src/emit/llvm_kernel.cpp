@@ -202,18 +202,32 @@ void KernelEmitter::emit(const loop::If& s) {
     else branch(condition, [&] { emit(s.then_body); });
     return;
   }
-  auto under = [&](Value* mask, const Stmt& body) {
-    Vector masked = *vector_;
-    masked.mask = lanes_.both(vector_->mask, mask);
-    masked.guarded = true;
+  auto emit_under = [&](Vector masked, const Stmt& body) {
     Vector* outer = vector_;
     vector_ = &masked;
     if (is_cheap(body)) emit(body);
     else branch(lanes_.any(masked.mask), [&] { emit(body); });
     vector_ = outer;
   };
-  under(condition, s.then_body);
-  if (s.else_body) under(b_.CreateNot(condition), s.else_body);
+  emit_under(under(condition, s.condition, true), s.then_body);
+  if (s.else_body) emit_under(under(b_.CreateNot(condition), s.condition, false), s.else_body);
+}
+
+// If the first iteration of the vector loop is known to run, so is a load that does not move with the loop known to be in bounds.
+KernelEmitter::Vector KernelEmitter::under(Value* mask, Scalar condition, bool holds) {
+  Vector masked = *vector_;
+  masked.mask = lanes_.both(vector_->mask, mask);
+  masked.conditional = true;
+  masked.may_be_empty = true;
+  Expr truth = loop::condition_expr(condition);
+  if (masked.safe_loads && truth) {
+    symbolic::ExprTable& table = kernel_.context->exprs;
+    Expr at_first = symbolic::substitute(index_.resolve(truth), {{vector_->range.var.node(), table.constant(0)}});
+    masked.safe_loads = loops_.truth(at_first) == (holds ? symbolic::Truth::kYes : symbolic::Truth::kNo);
+  } else {
+    masked.safe_loads = false;
+  }
+  return masked;
 }
 
 void KernelEmitter::emit(const loop::Store& s) {

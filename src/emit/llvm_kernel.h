@@ -20,6 +20,7 @@
 
 #include "emit/llvm_index.h"
 #include "emit/llvm_lanes.h"
+#include "loop/access.h"
 #include "loop/loop_ir.h"
 
 namespace stax::emit {
@@ -66,7 +67,9 @@ class KernelEmitter {
     LaneRange range;
     llvm::Value* mask = nullptr;     // lanes that run; null: all
     bool scalar_tail = false;        // what is left after whole vectors runs in scalar code: masks would cost more
-    bool guarded = false;            // the mask has conditions other than the loop's end: it may be empty
+    bool conditional = false;        // an If or a select is part of the mask
+    bool may_be_empty = false;       // perhaps no lane runs
+    bool safe_loads = true;          // what is read alike by all iterations may be read here, as some iteration is known to do so
     int copy = 0;                    // of `copies` that run side by side, each with partial results of its own
     int copies = 1;
     size_t scope = 0;                // depth of scopes outside of the loop
@@ -145,6 +148,7 @@ class KernelEmitter {
   llvm::Value* checked_index(Scalar s);
   llvm::Value* index_value(Expr e);
   llvm::Value* truth(Scalar s);
+  Vector under(llvm::Value* mask, Scalar condition, bool holds);   // the mask is that of the condition, or of its opposite
   bool is_guarded(Scalar s);        // has loads or checks, or is costly: not to be evaluated where it is not wanted
   llvm::Function* fault_function();
   bool product_of(Scalar s, DType t, Scalar& a, Scalar& b) const;
@@ -166,6 +170,7 @@ class KernelEmitter {
   llvm::AllocaInst* sink_ = nullptr;            // where masked-off lanes store to
   int widest_ = 0;                              // lanes of the widest vector loop
   std::vector<Storage> storage_;
+  loop::LoopScope loops_;                       // those around, with resolved extents
   Vector* vector_ = nullptr;                    // null: scalar code
   std::vector<std::unordered_map<const ir::ScalarNode*, llvm::Value*>> memo_;
   std::unordered_map<const ir::ScalarNode*, bool> guarded_;

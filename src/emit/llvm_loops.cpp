@@ -30,7 +30,9 @@ void KernelEmitter::emit(const loop::For& s) {
     case LoopKind::kParallel: {
       counted_loop(begin_, end_, 1, true, [&](Value* i) {
         index_.bind(s.var, i);
+        loops_.push(s.var, extent);
         emit(s.body);
+        loops_.pop();
       });
       return;
     }
@@ -43,9 +45,11 @@ void KernelEmitter::emit(const loop::For& s) {
     case LoopKind::kSerial: break;
   }
   if (extent.is_constant() && extent.constant() <= 1) return emit_unrolled(s, extent.constant());
-  counted_loop(b_.getInt64(0), index_.value(extent), 1, extent.range().lo <= 0, [&](Value* i) {
+  counted_loop(b_.getInt64(0), index_.value(extent), 1, !loops_.is_nonnegative(extent - 1), [&](Value* i) {
     index_.bind(s.var, i);
+    loops_.push(s.var, extent);
     emit(s.body);
+    loops_.pop();
   });
 }
 
@@ -132,6 +136,7 @@ bool KernelEmitter::touches_narrow_types(const loop::For& s) const {
 void KernelEmitter::emit_vector(const loop::For& s) {
   Expr extent = index_.resolve(s.extent);
   if (extent.is_constant() && extent.constant() <= 0) return;
+  loops_.push(s.var, extent);
   std::vector<Reduction> reductions;
   Vector v;
   v.range = {s.var, s.var, width_of(s)};
@@ -153,6 +158,7 @@ void KernelEmitter::emit_vector(const loop::For& s) {
   } else {
     emit_vector_loop(s, v, extent);
   }
+  loops_.pop();
   finish_reductions(reductions);
 }
 
@@ -194,13 +200,15 @@ void KernelEmitter::emit_bounded_vectors(const loop::For& s, Vector v, Expr exte
   const int width = v.range.width;
   v.copies = static_cast<int>(std::min<int64_t>(v.copies, count));
   Value* end = index_.value(extent);
+  const bool runs = loops_.is_nonnegative(extent - 1);
   for (int64_t i = 0; i < count; ++i) {
     v.range.base = table.constant(i * width);
     v.copy = static_cast<int>(i % v.copies);
     Value* left = b_.CreateSub(end, b_.getInt64(static_cast<uint64_t>(i * width)));
     left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, left, b_.getInt64(0));
     v.mask = lane_mask(b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, b_.getInt64(static_cast<uint64_t>(width))), width);
-    v.guarded = i > 0 || extent.range().lo <= 0;
+    v.may_be_empty = i > 0 || !runs;
+    v.safe_loads = runs;
     emit_lanes(s, v);
   }
 }
@@ -315,7 +323,7 @@ void KernelEmitter::reduce_in_lanes(const Place& place, const Contribution& c) {
   Value* total = across_lanes(c.combiner, c.dtype, add_to(lanes_.constant(c.dtype, width, *neutral.node())));
   Vector* outer = vector_;
   Value* at = address_of(place);
-  if (vector_->guarded) at = b_.CreateSelect(lanes_.any(vector_->mask), at, sink());
+  if (vector_->may_be_empty) at = b_.CreateSelect(lanes_.any(vector_->mask), at, sink());
   Value* old = lanes_.from_memory(c.dtype, tag(b_.CreateLoad(lanes_.memory_type(c.dtype, 0), at), place.slot));
   tag(b_.CreateStore(lanes_.to_memory(c.dtype, combine(c.combiner, c.dtype, old, total)), at), place.slot);
   vector_ = outer;

@@ -215,9 +215,7 @@ Value* KernelEmitter::select(Scalar s) {
       arms[arm] = scalar(s->args[arm + 1]);
       continue;
     }
-    Vector masked = *vector_;
-    masked.mask = lanes_.both(vector_->mask, arm == 0 ? condition : b_.CreateNot(condition));
-    masked.guarded = true;
+    Vector masked = under(arm == 0 ? condition : b_.CreateNot(condition), s->args[0], arm == 0);
     Vector* outer = vector_;
     vector_ = &masked;
     memo_.emplace_back();

@@ -9,7 +9,7 @@
 // often as it takes to make the name new: r becomes r_t, and copied again r_t_t; local buffers allocated in it get slots of their
 // own, at the end of the list. Grammar, one step a line (or separated by ';', '#' begins a comment):
 //
-//   split i 16 -> io ii [exact|guard|bounded|clamped|separate it|cases it]   only serial loops. exact: 16 must provably divide the extent. guard (the default): io
+//   split i 16 -> io ii [exact|guard|bounded|clamped|padded|separate it|cases it]   only serial loops. exact: 16 must provably divide the extent. guard (the default): io
 //                                   runs to ceil(n/16) and the body is guarded, unless 16 divides n. separate: steady nest io, ii over whole
 //                                   tiles, then a tail loop `it` over what is left, as separate nests. cases: one loop io to ceil(n/16), in it
 //                                   `if io < n/16` with ii over a whole tile, else `it` over what is left: the outer loop stays single (it

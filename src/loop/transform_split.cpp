@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// split i f -> io ii [exact | guard | bounded | clamped | separate it | cases it]
+// split i f -> io ii [exact | guard | bounded | clamped | padded | separate it | cases it]
 //
 // With q = n div f whole tiles and n mod f iterations left:
 //   exact      for io in n/f  { for ii in f  body(io*f + ii) }
 //   guard      for io in ceil(n/f) { for ii in f  if io*f + ii < n  body(io*f + ii) }
 //   bounded    for io in ceil(n/f) { for ii in min(f, n - io*f)  body(io*f + ii) }
 //   clamped    for io in ceil(n/f) { for ii in f  body(min(io*f + ii, n - 1)) }, storing to arguments if io*f + ii < n
+//   padded     as clamped, but iterations past the end do run, on the padding of the buffers they read
 //   separate   for io in q { for ii in f  body(io*f + ii) };  for it in n mod f  body(q*f + it)
 //   cases      for io in ceil(n/f) { if io < q { for ii in f  body(io*f + ii) }
 //                                    else { for it in n mod f  body(io*f + it) } }
@@ -24,7 +25,7 @@ namespace stax::loop {
 
 namespace {
 
-enum class Mode : uint8_t { kExact, kGuard, kBounded, kClamped, kSeparate, kCases };
+enum class Mode : uint8_t { kExact, kGuard, kBounded, kClamped, kPadded, kSeparate, kCases };
 
 Mode parse_mode(const Edit& edit) {
   if (edit.step.words.size() == 4) return Mode::kGuard;
@@ -34,14 +35,35 @@ Mode parse_mode(const Edit& edit) {
   if (word == "guard" && !has_tail) return Mode::kGuard;
   if (word == "bounded" && !has_tail) return Mode::kBounded;
   if (word == "clamped" && !has_tail) return Mode::kClamped;
+  if (word == "padded" && !has_tail) return Mode::kPadded;
   if (word == "separate" && has_tail) return Mode::kSeparate;
   if (word == "cases" && has_tail) return Mode::kCases;
-  edit.fail(word, "expected exact, guard, bounded, clamped, separate and a loop, or cases and a loop");
+  edit.fail(word, "expected exact, guard, bounded, clamped, padded, separate and a loop, or cases and a loop");
 }
 
-// The body of iteration `at`, which may be past the end: then the last iteration's, without its stores to arguments.
-Stmt clamped(const Edit& edit, const For& loop, Expr at, Expr count) {
-  const Expr inside = symbolic::less(at, count), last = symbolic::min(at, count - 1);
+// That every load under `s` which moves with the tile stays in its buffer for all of the last tile.
+void require_padding(const Edit& edit, const Stmt& s, Expr io, Expr outer_extent, Expr ii, int64_t factor) {
+  const auto check = [&](Scalar root) {
+    ir::visit(root, [&](Scalar x) {
+      if (x->kind != ir::ScalarKind::kLoad || x->slot >= edit.kernel.arguments) return;
+      for (size_t k = 0; k < x->args.size(); ++k) {
+        const Expr e = ir::as_expr(x->args[k]), extent = edit.kernel.buffers[x->slot].extents[k];
+        if (e && !symbolic::depends_on(e, io) && !symbolic::depends_on(e, ii)) continue;
+        if (e && e == io && extent == outer_extent) continue;
+        if (e && e == ii && extent.is_constant() && extent.constant() >= factor) continue;
+        edit.fail("loop " + loop_name(ii), "the load " + x.str() + " may go past the end of its buffer, which is not padded to whole tiles");
+      }
+    });
+  };
+  visit(s, [&](const Stmt& each) {
+    const Store* store = each->as<Store>();
+    if (!store || store->slot >= edit.kernel.arguments) visit_scalars(*each, check);   // stores to arguments are made inside only
+  });
+}
+
+// The body of iteration `at`, which may be past the end: then that of iteration `last`, without its stores to arguments.
+Stmt clamped(const Edit& edit, const For& loop, Expr at, Expr count, Expr last) {
+  const Expr inside = symbolic::less(at, count);
   const symbolic::Substitution exact{{loop.var.node(), at}}, repeated{{loop.var.node(), last}};
   const std::vector<int> priv = slots_allocated_in(loop.body);
   for (int slot : slots_written_in(loop.body)) {
@@ -107,8 +129,11 @@ Kernel split(Edit edit) {
   edit.replace_loops(i, [&](const For& loop, const LoopScope&) -> Stmt {
     edit.require_kind(loop, LoopKind::kSerial);
     const Expr steady = io * factor + ii;
-    if (mode == Mode::kClamped) {
-      Stmt inner = make(For{ii, inner_extent, LoopKind::kSerial, 0, clamped(edit, loop, steady, count)});
+    if (mode == Mode::kClamped || mode == Mode::kPadded) {
+      const Expr last = mode == Mode::kPadded ? steady : symbolic::min(steady, count - 1);
+      Stmt body = clamped(edit, loop, steady, count, last);
+      if (mode == Mode::kPadded) require_padding(edit, body, io, outer_extent, ii, factor);
+      Stmt inner = make(For{ii, inner_extent, LoopKind::kSerial, 0, std::move(body)});
       return make(For{io, outer_extent, LoopKind::kSerial, 0, std::move(inner)});
     }
     Stmt body = substitute(loop.body, {{i.node(), steady}});

@@ -95,6 +95,11 @@ class ReductionSplitter {
                          name_of(a.combiner)));
       }
       if (buffer.scope == Scope::kLocal) continue;
+      std::vector<int> changing = slots_written_in(loop_.body);
+      changing.insert(changing.end(), priv.begin(), priv.end());
+      if (std::any_of(a.index.begin(), a.index.end(), [&](Scalar i) { return reads_any(i, changing); })) {
+        fail(fmt::format("the location that it updates in buffer {} is computed in it", buffer.name));
+      }
       const bool moves = std::any_of(a.loops.begin(), a.loops.end(), [&](const LoopRange& l) { return varies(l.var); });
       if (moves || !(found->second.location == a.index)) {
         fail(fmt::format("it updates more than one location of global buffer {}", buffer.name));

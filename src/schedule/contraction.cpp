@@ -18,13 +18,21 @@ constexpr int64_t kColumns = 32;
 // Rows of the tile, smallest first: a few rows do not pay for a large tile's.
 constexpr int64_t kRows[] = {1, 4, 8};
 
-std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int n, int m, int64_t rows) {
+// Whether a load walks `var` in panels: [.. var / kColumns .., var mod kColumns], the last one filled up.
+bool is_packed(const loop::Kernel& kernel, ir::Scalar load, Expr var) {
+  if (load->args.size() < 2) return false;
+  const Expr last = ir::as_expr(load->args.back()), first = ir::as_expr(load->args.front());
+  const Expr width = kernel.buffers[load->slot].extents.back();
+  return last && first && width.is_constant(kColumns) && last == symbolic::mod(var, kColumns) && first == symbolic::floordiv(var, kColumns);
+}
+
+std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int n, int m, int64_t rows, bool packed) {
   StepList steps(names_of(form.outer));
   size_t count = form.outer.size();
   std::string lanes = std::to_string(lanes_of(kernel));
   std::string column = form.outer[n].var.symbol().name;
   bool whole = form.outer[n].extent.is_constant() && form.outer[n].extent.constant() % kColumns == 0;
-  const char* mode = whole ? "exact" : "guard";
+  const char* mode = whole ? "exact" : packed ? "padded" : "guard";
   if (rows == 1) {
     steps.move(column, count - 1);
     steps.split(column, kColumns, mode);
@@ -56,6 +64,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   // Loads that move along each outer axis.
   int n = -1, m = -1;
   ir::Scalar columns;
+  bool packed = false;
   for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0 && n < 0; --k) {
     const loop::For& axis = form.outer[k];
     if (axis.extent.is_constant() && axis.extent.constant() < 8) continue;
@@ -67,18 +76,25 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
       if (s && s->is_constant(0)) continue;
       ++movers;
       mover = load;
-      contiguous &= s && s->is_constant(1);
+      packed = is_packed(kernel, load, axis.var);
+      contiguous &= packed || (s && s->is_constant(1));
     }
     if (movers == 1 && contiguous) n = k, columns = mover;
   }
   if (n < 0) return {};
-  for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0 && m < 0; --k) {
-    if (k == n || form.outer[k].extent.is_constant(1)) continue;
+  // Rows: of the axes that do not move the columns, the one that fills tiles best; the inner one of several.
+  double best = 0;
+  for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0; --k) {
+    const Expr extent = form.outer[k].extent;
+    if (k == n || extent.is_constant(1)) continue;
     auto s = stride_of(kernel, columns, form.outer[k].var);
     if (!s || !s->is_constant(0)) continue;
-    m = k;
+    constexpr int64_t kMost = kRows[std::size(kRows) - 1];
+    const double rows = extent.is_constant() ? static_cast<double>(extent.constant()) : 0;
+    const double fill = extent.is_constant() ? rows / (static_cast<double>((extent.constant() + kMost - 1) / kMost) * kMost) : 0.8;
+    if (fill > best * 1.2) best = fill, m = k;
   }
-  if (m < 0) return {{schedule_tile(kernel, form, n, m, 1), {}}};
+  if (m < 0) return {{schedule_tile(kernel, form, n, m, 1, packed), {}}};
   Expr extent = form.outer[m].extent;
   Versions versions;
   for (int64_t rows : kRows) {
@@ -86,7 +102,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
     Expr guard = last ? Expr() : symbolic::less_equal(extent, extent.table().constant(rows));
     if (guard && guard.is_constant(0)) continue;
     bool always = last || guard.is_constant(1);
-    versions.push_back({schedule_tile(kernel, form, n, m, rows), always ? Expr() : guard});
+    versions.push_back({schedule_tile(kernel, form, n, m, rows, packed), always ? Expr() : guard});
     if (always) break;
   }
   return versions;

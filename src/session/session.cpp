@@ -44,7 +44,12 @@ std::unique_ptr<tensor::Graph> load_graph(const std::string& path, const std::ma
   std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   if (path.ends_with(".stax") && !text.empty()) {
     std::vector<uint8_t> bytes = read_file(path);
-    auto graph = tensor::parse_graph(std::string(bytes.begin(), bytes.end()));
+    std::unique_ptr<tensor::Graph> graph;
+    try {
+      graph = tensor::parse_graph(std::string(bytes.begin(), bytes.end()));
+    } catch (const UserError& e) {
+      user_error("'{}': {}", path, e.what());
+    }
     if (!dims.empty()) user_error("--dim has no effect on '{}': IR text declares its own ranges", path);
     return graph;
   }

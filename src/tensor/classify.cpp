@@ -82,7 +82,10 @@ bool is_unit_step(Scalar load, int index, Expr var) {
 }
 
 void choose_vector_axis(const Compute& c, Contraction& r) {
-  int best_rank = 4;
+  // A register tile has 32 columns: an axis of few elements leaves most of it empty.
+  constexpr int64_t kShort = 16, kLong = 64;
+  constexpr int kUnfit = 8, kNone = 16;
+  int best_rank = kNone;
   for (int d = static_cast<int>(c.axes.size()) - 1; d >= 0; --d) {
     const Axis& axis = c.axes[d];
     if (axis.extent.is_constant(1)) continue;
@@ -92,15 +95,17 @@ void choose_vector_axis(const Compute& c, Contraction& r) {
     const std::vector<int>& at = in_left.empty() ? in_right : in_left;
     if (at.size() != 1) continue;
     const bool last_index = at[0] + 1 == static_cast<int>(load->args.size());
-    int rank = 4;
+    const auto shorter_than = [&](int64_t n) { return axis.extent.is_constant() && axis.extent.constant() < n; };
+    int rank = kNone;
     if (is_bare(load, at[0], axis.var)) {
       if (d + 1 == static_cast<int>(c.axes.size())) {
-        rank = 1;
+        rank = shorter_than(kLong) && !all_bare(load) ? 3 : 1;
       } else if (all_bare(load)) {
         rank = 2;
       }
     }
-    if (rank == 4 && last_index && is_unit_step(load, at[0], axis.var)) rank = 3;
+    if (rank == kNone && last_index && is_unit_step(load, at[0], axis.var)) rank = 4;
+    if (rank != kNone && shorter_than(kShort)) rank += kUnfit;
     if (rank >= best_rank) continue;
     best_rank = rank;
     r.vector_axis = d;

@@ -33,4 +33,9 @@ bool assign_layouts(Graph& graph);
 //   - a map too large to exist in memory is always fused.
 bool fuse_ops(Graph& graph);
 
+// pack_weights: constant operands of contractions as panels of kPackedColumns columns, contiguous in the order in which a register tile reads them.
+//   requires: fused form (classification of contractions is not asked again). The packing Computes are folded by fold_constants.
+inline constexpr int64_t kPackedColumns = 32;
+bool pack_weights(Graph& graph);
+
 }  // namespace stax::tensor

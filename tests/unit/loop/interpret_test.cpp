@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
+#include <cstring>
 
 #include "kernels.h"
 #include "support/error.h"
@@ -10,14 +10,14 @@ namespace {
 template <class T>
 std::vector<T> as(const std::vector<uint8_t>& bytes) {
   std::vector<T> result(bytes.size() / sizeof(T));
-  std::memcpy(result.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(result.data(), bytes.data(), bytes.size());
   return result;
 }
 
 template <class T>
 std::vector<uint8_t> bytes_of(const std::vector<T>& values) {
   std::vector<uint8_t> result(values.size() * sizeof(T));
-  std::memcpy(result.data(), values.data(), result.size());
+  if (!values.empty()) std::memcpy(result.data(), values.data(), result.size());
   return result;
 }
 

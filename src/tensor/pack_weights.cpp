@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights of contractions, packed for the kernel that reads them.
+//
+// A contraction keeps a tile of results in registers whose columns are neighbours along one axis n, and walks the weights [k.., n] row by row, a tile's
+// columns at a time. With wide weights each of those rows lies on a page of its own, and the walk is bound by address translation instead of arithmetic.
+// Packed as [n / kColumns, k.., kColumns], the walk is sequential. The last panel is filled up with zeros, so that the loads need no masks.
+// Done once, at compile time (the packing Compute is folded), and for constants only.
+#include <algorithm>
+
+#include "tensor/classify.h"
+#include "tensor/passes.h"
+#include "tensor/rewrite.h"
+
+namespace stax::tensor {
+
+namespace {
+
+constexpr int64_t kColumns = kPackedColumns;
+
+bool is_constant(const Value* v) {
+  while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) v = v->producer->operands[0];
+  return v->producer != nullptr && v->producer->kind() == OpKind::kConstant;
+}
+
+/// `v` of extents [k.., n] as [ceil(n / kColumns), k.., kColumns].
+Value* insert_packing(Graph& graph, Op& before, Value* v) {
+  const int rank = v->type.static_rank();
+  const Expr n = v->type.extents.back();
+  std::vector<Expr> extents{symbolic::ceildiv(n, kColumns)};
+  extents.insert(extents.end(), v->type.extents.begin(), v->type.extents.end() - 1);
+  extents.push_back(graph.exprs().constant(kColumns));
+  Compute c;
+  for (int k = 0; k <= rank; ++k) c.axes.push_back({graph.axis_var(k, extents[k], false), extents[k]});
+  const Expr column = c.axes.front().var * kColumns + c.axes.back().var;
+  std::vector<Scalar> indices;
+  for (int k = 1; k < rank; ++k) indices.push_back(graph.scalars().index(c.axes[k].var));
+  indices.push_back(graph.scalars().index(column));
+  const Scalar element = graph.scalars().load(0, v->type.dtype, indices);
+  const Scalar inside = graph.scalars().cast(DType::kBool, graph.scalars().index(symbolic::less(column, n)));
+  c.body = ir::select(inside, element, graph.scalars().constant_int(v->type.dtype, 0));
+  Op* op = graph.add_op(*before.block, std::move(c), {v}, {Type::tensor(v->type.dtype, extents)}, {}, before.source, &before);
+  op->result()->name = v->name.empty() ? "" : v->name + ".packed";
+  return op->result();
+}
+
+bool pack(Graph& graph, Op& op) {
+  const Compute& c = *op.as<Compute>();
+  const Classification found = classify(c);
+  if (found.kind != ComputeClass::kContraction) return false;
+  const Contraction& r = found.contraction;
+  if (r.vector_axis < 0 || !r.contiguous) return false;
+  const Scalar load = r.vector_load();
+  Value* v = op.operands[load->slot];
+  const Expr n = c.axes[r.vector_axis].extent, var = c.axes[r.vector_axis].var;
+  if (!is_constant(v) || !n.is_constant() || n.constant() < kColumns / 2 || v->type.extents.back() != n) return false;
+  if (ir::as_expr(load->args.back()) != var) return false;
+  for (size_t k = 0; k + 1 < load->args.size(); ++k) {
+    bool moves = false;
+    ir::visit(load->args[k], [&](Scalar x) { moves |= x->kind == ir::ScalarKind::kIndex && symbolic::depends_on(x->index, var); });
+    if (moves) return false;
+  }
+  const int slot = slot_of(op, insert_packing(graph, op, v));
+  rewrite_scalars(op, [&](Scalar root) {
+    return ir::rewrite(root, {}, [&](Scalar x) {
+      if (x != load) return x;
+      std::vector<Scalar> indices = x->args;
+      indices.back() = graph.scalars().index(symbolic::mod(var, kColumns));
+      indices.insert(indices.begin(), graph.scalars().index(symbolic::floordiv(var, kColumns)));
+      return x->table->load(slot, x->dtype, indices);
+    });
+  });
+  compact_operands(op);
+  return true;
+}
+
+bool pack_in(Graph& graph, Block& block) {
+  bool changed = false;
+  for (const auto& op : block.ops) {
+    if (If* branch = op->as<If>()) {
+      changed |= pack_in(graph, *branch->then_block);
+      changed |= pack_in(graph, *branch->else_block);
+    } else if (Loop* loop = op->as<Loop>()) {
+      changed |= pack_in(graph, *loop->body);
+    } else if (op->kind() == OpKind::kCompute) {
+      changed |= pack(graph, *op);
+    }
+  }
+  return changed;
+}
+
+}  // namespace
+
+bool pack_weights(Graph& graph) { return pack_in(graph, graph.body); }
+
+}  // namespace stax::tensor
