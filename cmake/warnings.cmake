@@ -2,6 +2,7 @@
 #
 # What every target of Stax is compiled with: `stax_options`.
 
+option(STAX_LIBRARIES "Build the libraries libstax and libstax_runtime, and install them" OFF)
 option(STAX_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
 set(STAX_SANITIZE "" CACHE STRING "Sanitizers to build with, such as address,undefined")
 
@@ -12,6 +13,10 @@ target_compile_options(stax_options INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers
   # No path of this machine in assertion messages and debug information: builds are reproducible and cacheable.
   -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -fmacro-prefix-map=../=)
+if(STAX_LIBRARIES)
+  # One set of objects serves programs and shared libraries; what a library does not use is left out of it, and only the public API is visible.
+  target_compile_options(stax_options INTERFACE -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffunction-sections -fdata-sections)
+endif()
 if(STAX_WARNINGS_AS_ERRORS)
   target_compile_options(stax_options INTERFACE -Werror)
 endif()

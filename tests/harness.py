@@ -178,6 +178,19 @@ def seed_of(name):
     return zlib.crc32(name.encode())
 
 
+def known_fault(why):
+    """Marks a test of behaviour that is specified and not there yet: it has to fail, and its mark goes when it no longer does."""
+    def mark(test):
+        def inverted(folder):
+            try:
+                test(folder)
+            except AssertionError:
+                return f"not yet: {why}"
+            raise AssertionError("holds now: take the mark of a known fault away")
+        return inverted
+    return mark
+
+
 def main():
     file = inspect.stack()[1].frame.f_globals
     tests = {k: v for k, v in file.items() if k.startswith("test_") and callable(v)}
@@ -192,9 +205,9 @@ def main():
         folder = Path(tempfile.mkdtemp(prefix=f"stax-{name}-"))
         start = time.time()
         try:
-            test(folder)
+            note = test(folder)
             passed += 1
-            print(f"ok    {name} ({time.time() - start:.1f} s)", flush=True)
+            print(f"ok    {name} ({time.time() - start:.1f} s){f', {note}' if note else ''}", flush=True)
         except Exception as fault:
             failed += 1
             text = "".join(traceback.format_exception(fault)[-3:]) if not isinstance(fault, AssertionError) else str(fault)

@@ -49,6 +49,7 @@ class ProgramBuilder {
         else dim.symbol = slot_of(e);
         spec.dims.push_back(dim);
       }
+      if (input.value->type.rank && input.value->type.rank.is_symbol()) spec.rank_symbol = slot_of(input.value->type.rank);
       spec.value = add_value(input.value);
       program_->values[spec.value].storage = Storage::kInput;
       program_->inputs.push_back(std::move(spec));

@@ -61,7 +61,7 @@ Value* product(Builder& b, const Product& p);
 Scalar parameter_at(Body& body, Value* v, DType t, double fallback, Expr i = {}, Expr n = {});
 /// Demands that v (may be null) holds one number, or n.
 void check_parameter(Node& n, Value* v, Expr count, const std::string& what);
-/// round(x) + zero, saturated to t; x is an f32 in steps of the scale, zero an f32, too.
+/// round(x) + zero, saturated to t; x is an f32 in steps of the scale, zero an f32, too. NaN gives the least integer.
 Scalar quantized(Body& body, DType t, Scalar x, Scalar zero);
 /// As one tensor whose range includes 0, to u8: the steps of DynamicQuantizeLinear. Scale and zero point have rank 0.
 struct DynamicRange {

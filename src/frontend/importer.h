@@ -6,6 +6,8 @@
 // them are skipped, so that each fault is reported once and all faults of a model are seen together.
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -90,6 +92,15 @@ class Importer {
   void fail_outputs(Frame& frame, const onnx::NodeProto& proto);
   std::string missing_name(const std::string& name, const Nodes& nodes) const;
   void report_unknown_operators(Frame& frame, const onnx::NodeProto& proto);
+
+  // rank_dispatch.cpp
+  struct NodeResult {
+    std::vector<Value*> outputs;       // null where there is none
+    std::set<int> absent;
+  };
+  NodeResult run_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset, std::vector<Value*> inputs);
+  std::optional<NodeResult> run_for_each_rank(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset,
+                                              const std::vector<Value*>& inputs);
 
   // functions.cpp
   void index_functions();

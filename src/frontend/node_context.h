@@ -144,8 +144,8 @@ Expr rank_of(Builder& b, const Value* v);
 /// Extent of axis `k` counted from the front, also of a value of run-time rank; 1 past its rank.
 Expr extent_from_front(Builder& b, const Value* v, int k);
 /// `v` without the axes whose flag in `dropped` is 1; their extents must be 1. The result has static rank if that of `v` is static
-/// and the number of flags is a constant, else run-time rank.
-Value* drop_axes(Builder& b, Value* v, std::span<const Expr> dropped);
+/// and the number of flags is a constant, or `kept` says how many axes are left; else run-time rank.
+Value* drop_axes(Builder& b, Value* v, std::span<const Expr> dropped, std::optional<int> kept = {});
 /// `v`, of static rank <= kMaxRank, as a value of run-time rank: `rank` counts its trailing axes; those before are 1.
 Value* with_run_time_rank(Builder& b, Value* v, Expr rank);
 /// `v` as a tensor of static rank: itself, or a value of run-time rank after a check.

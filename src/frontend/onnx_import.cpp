@@ -467,24 +467,17 @@ void Importer::guess_ranks(const OperatorRow& row, const std::vector<Value*>& in
 void Importer::call_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset, const std::vector<Binding>& inputs) {
   std::vector<Value*> values;
   for (const Binding& input : inputs) values.push_back(input.value);
-  auto node = std::make_unique<Node>(*this, frame, proto, opset, values);
-  try {
-    row.function(*node);
-  } catch (const UnsupportedError&) {
-    if (!settle_ranks(frame, values)) throw;
-    node = std::make_unique<Node>(*this, frame, proto, opset, values);
-    row.function(*node);
-  }
+  NodeResult result = run_operator(frame, proto, row, opset, values);
   const std::string where = describe_node(frame, proto);
   for (int k = 0; k < proto.output_size(); ++k) {
     const std::string& name = proto.output(k);
     if (name.empty()) continue;
-    if (node->absent_outputs_.contains(k)) {
+    if (result.absent.contains(k)) {
       bind(frame, name, {Binding::State::kAbsent, nullptr}, where);
       continue;
     }
-    Value* value = k < static_cast<int>(node->outputs_.size()) ? node->outputs_[k] : nullptr;
-    if (!value) node->unsupported("its output number " + std::to_string(k + 1) + ", '" + name + "'");
+    Value* value = k < static_cast<int>(result.outputs.size()) ? result.outputs[k] : nullptr;
+    if (!value) unsupported("{}: its output number {}, '{}'", where, k + 1, name);
     if (value->name.empty()) value->name = name;
     guess_ranks(row, values, value);
     bind(frame, name, {Binding::State::kPresent, value}, where);

@@ -2,6 +2,7 @@
 // If, Loop, Scan, Identity, and optional values as far as the file decides whether they are there.
 #include <algorithm>
 
+#include "frontend/branches.h"
 #include "frontend/importer.h"
 #include "frontend/loops.h"
 #include "frontend/scalar_words.h"
@@ -28,79 +29,8 @@ Expr known_condition(Node& n, const Value* condition) {
   return n.b().graph().constraints.simplify(condition->contents->front());
 }
 
-/// The results of an If from those of its branches.
-class BranchMerge {
- public:
-  BranchMerge(Node& n, size_t first_symbol, const symbolic::ConstraintSet& then_facts, const symbolic::ConstraintSet& else_facts)
-      : n_(n), b_(n.b()), first_symbol_(first_symbol), then_facts_(then_facts), else_facts_(else_facts) {}
-
-  tensor::Type merge(int k, Builder& then_builder, Builder& else_builder, Value*& a, Value*& c) {
-    const std::string name = n_.output_name(k);
-    if (a->type.kind != c->type.kind || a->type.dtype != c->type.dtype)
-      n_.fault("its branches make different types of the output '" + name + "'");
-    if (!a->type.is_tensor()) {
-      const bool a_is_empty = n_.importer().empty_sequences.contains(a->id), c_is_empty = n_.importer().empty_sequences.contains(c->id);
-      const int rank = a_is_empty ? c->type.element_rank : c_is_empty || a->type.element_rank == c->type.element_rank ? a->type.element_rank : -1;
-      return tensor::Type::sequence(a->type.dtype, rank);
-    }
-    const bool same_rank = a->type.has_static_rank() && c->type.has_static_rank() && a->type.static_rank() == c->type.static_rank();
-    tensor::Type type = tensor::Type::tensor(a->type.dtype, {});
-    if (!same_rank) {
-      a = as_run_time_rank(then_builder, a);
-      c = as_run_time_rank(else_builder, c);
-      type.rank = defined(name + ".rank", {0, tensor::kMaxRank});
-    }
-    for (size_t axis = 0; axis < a->type.extents.size(); ++axis) {
-      type.extents.push_back(merge_extent(a->type.extents[axis], c->type.extents[axis], name + "[" + std::to_string(axis) + "]"));
-    }
-    return type;
-  }
-
-  std::vector<Expr> defines;
-
- private:
-  Expr defined(const std::string& name, symbolic::Interval range) {
-    defines.push_back(b_.new_symbol(name, range));
-    return defines.back();
-  }
-
-  Expr merge_extent(Expr a, Expr c, const std::string& name) {
-    for (const Expr candidate : {a, c}) {
-      if (!is_visible(candidate, first_symbol_)) continue;
-      if (then_facts_.equal(a, candidate) == symbolic::Truth::kYes && else_facts_.equal(c, candidate) == symbolic::Truth::kYes) return candidate;
-    }
-    const symbolic::Interval x = then_facts_.range(a), y = else_facts_.range(c);
-    return defined(name, {std::max<int64_t>(std::min(x.lo, y.lo), 0), std::max(x.hi, y.hi)});
-  }
-
-  Node& n_;
-  Builder& b_;
-  size_t first_symbol_;
-  const symbolic::ConstraintSet& then_facts_;
-  const symbolic::ConstraintSet& else_facts_;
-};
-
-/// One branch, imported on the assumption that its condition holds.
-struct Branch {
-  std::unique_ptr<tensor::Block> block = std::make_unique<tensor::Block>();
-  std::vector<Value*> outputs;
-  symbolic::ConstraintSet facts;
-};
-
 Branch import_branch(Node& n, const onnx::GraphProto& body, Expr condition) {
-  Branch branch;
-  branch.block->graph = &n.b().graph();
-  symbolic::ConstraintSet& facts = n.b().graph().constraints;
-  const symbolic::ConstraintSet outside = facts;
-  if (condition) facts.assume_true(condition);
-  try {
-    branch.outputs = n.importer().import_body(n.frame(), body, *branch.block, {}, &branch.facts);
-  } catch (...) {
-    facts = outside;
-    throw;
-  }
-  facts = outside;
-  return branch;
+  return make_branch(n.b(), condition, [&](Branch& branch) { return n.importer().import_body(n.frame(), body, *branch.block, {}, &branch.facts); });
 }
 
 void import_if(Node& n) {
@@ -122,33 +52,8 @@ void import_if(Node& n) {
   const size_t first_symbol = b.exprs().symbol_count();
   Branch taken = import_branch(n, then_body, known);
   Branch other = import_branch(n, else_body, known ? symbolic::logical_not(known) : Expr());
-  Builder then_builder(b.graph(), *taken.block), else_builder(b.graph(), *other.block);
-  then_builder.source = else_builder.source = b.source;
-  BranchMerge merge(n, first_symbol, taken.facts, other.facts);
-  std::vector<tensor::Type> types;
-  for (size_t k = 0; k < taken.outputs.size(); ++k) {
-    types.push_back(merge.merge(static_cast<int>(k), then_builder, else_builder, taken.outputs[k], other.outputs[k]));
-  }
-  taken.block->outputs = taken.outputs;
-  other.block->outputs = other.outputs;
-
-  tensor::Op* op = b.op(tensor::If{std::move(taken.block), std::move(other.block)}, {condition}, types, merge.defines);
-  op->as<tensor::If>()->then_block->parent = op;
-  op->as<tensor::If>()->else_block->parent = op;
-  for (size_t k = 0; k < types.size(); ++k) {
-    Value* result = op->result(static_cast<int>(k));
-    const auto& x = taken.outputs[k]->contents;
-    const auto& y = other.outputs[k]->contents;
-    const auto visible = [&](const std::optional<std::vector<Expr>>& list) {
-      return list && std::all_of(list->begin(), list->end(), [&](Expr e) { return is_visible(e, first_symbol); });
-    };
-    if (known && visible(x) && visible(y) && x->size() == y->size()) {
-      std::vector<Expr> elements;
-      for (size_t i = 0; i < x->size(); ++i) elements.push_back(symbolic::select(known, (*x)[i], (*y)[i]));
-      result->contents = std::move(elements);
-    }
-    n.output(static_cast<int>(k), result);
-  }
+  const std::vector<Value*> results = build_if(n, b, condition, known, std::move(taken), std::move(other), first_symbol);
+  for (size_t k = 0; k < results.size(); ++k) n.output(static_cast<int>(k), results[k]);
 }
 
 // ---- Loop -----------------------------------------------------------------------------------------------------------

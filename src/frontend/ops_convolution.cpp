@@ -2,11 +2,9 @@
 // Convolutions. The input is padded first, so that the sum itself has no guards: out[n, m, o..] is the sum over input
 // channels and taps of x[n, c, o * stride + k * dilation] * w[m, c, k].
 //
-// A transposed convolution is a plain one, too, with the kernel turned around in space and its channels exchanged. With strides, outputs
-// of one phase (o + pad) mod stride use every stride-th tap: phases are output channels of a convolution of stride 1, and are
-// interleaved at the end. Along an axis there are at most two numbers of taps that a phase can have, so that 2^rank convolutions do
-// exactly the multiplications that are needed. Kernels are weights and arranged once, at compile time. Where the kernel's
-// extents are unknown or dilated, the input gets stride - 1 zeros between its elements instead.
+// A transposed convolution first multiplies: each input element with each tap, summed over channels, which is one product of matrices
+// without padding or waste. Then each output gathers the taps that reach it. Zeros between the elements, or padding, would multiply
+// weights that may be infinite.
 #include "frontend/decompositions.h"
 #include "frontend/tables.h"
 #include "frontend/windows.h"
@@ -53,36 +51,6 @@ void import_conv(Node& n) {
   n.output(0, convolve(b, c));
 }
 
-/// x spread by `stride` and padded (negative pads crop) to the extents `size`.
-Value* spread(Builder& b, Value* x, const std::vector<int64_t>& stride, const std::vector<Expr>& before,
-              const std::vector<Expr>& size) {
-  const int spatial = static_cast<int>(stride.size());
-  return b.map(joined(extents_of(x, 0, 2), size), [&](Body& body) {
-    std::vector<Expr> at = part(body.i, 0, 2);
-    Expr inside = one_of(b);
-    for (int k = 0; k < spatial; ++k) {
-      const Expr position = body.i[2 + k] - before[k], from = symbolic::floordiv(position, stride[k]);
-      inside = symbolic::logical_and(inside, within(from, b.extent(x, 2 + k)));
-      inside = symbolic::logical_and(inside, symbolic::equal(symbolic::mod(position, stride[k]), 0));
-      at.push_back(from);
-    }
-    return ir::select(holds(body, inside), body.load(x, at), body.integer(x->type.dtype, 0));
-  });
-}
-
-/// w [group * c, m, k..] as [group * m, c, k..], turned around in space.
-Value* turned(Builder& b, Value* w, int64_t group) {
-  const Expr inputs = symbolic::floordiv(b.extent(w, 0), group), outputs = b.extent(w, 1);
-  Value* view = b.reshape(w, joined({b.constant_expr(group), inputs}, extents_of(w, 1)));
-  const int spatial = w->type.static_rank() - 2;
-  Value* kernel = b.map(joined({b.constant_expr(group), outputs, inputs}, extents_of(w, 2)), [&](Body& body) {
-    std::vector<Expr> at = {body.i[0], body.i[2], body.i[1]};
-    for (int k = 0; k < spatial; ++k) at.push_back(b.extent(w, 2 + k) - 1 - body.i[3 + k]);
-    return body.load(view, at);
-  });
-  return b.reshape(kernel, joined({outputs * group, inputs}, extents_of(w, 2)));
-}
-
 /// Pads and output extents of a transposed convolution.
 void transposed_geometry(Node& n, Window& w, const std::vector<Expr>& input, std::vector<Expr>& output) {
   Builder& b = n.b();
@@ -108,120 +76,24 @@ void transposed_geometry(Node& n, Window& w, const std::vector<Expr>& input, std
   }
 }
 
-/// Along one axis: phases `first` .. `first + count - 1` have `taps` taps each.
-struct Phases {
-  int64_t first, count, taps;
-};
-
-std::vector<Phases> phases_of(int64_t kernel, int64_t stride) {
-  const int64_t rest = kernel % stride;
-  if (rest == 0) return {{0, stride, kernel / stride}};
-  return {{0, rest, kernel / stride + 1}, {rest, stride - rest, kernel / stride}};
-}
-
-/// w [group * c, m, k..] as [group * m * phases.., c, taps..]: what the given phases use of it, turned around.
-Value* kernel_of_phases(Builder& b, Value* w, int64_t group, const std::vector<Phases>& phases, const std::vector<int64_t>& stride) {
-  const int spatial = static_cast<int>(phases.size());
-  const Expr inputs = symbolic::floordiv(b.extent(w, 0), group), outputs = b.extent(w, 1);
-  std::vector<Expr> counts, taps;
-  for (const Phases& p : phases) {
-    counts.push_back(b.constant_expr(p.count));
-    taps.push_back(b.constant_expr(p.taps));
-  }
-  const Expr phase_count = b.product(counts);
-  // Group and output channel are one axis, and so are the phases: the rank stays within bounds.
-  Value* kernel = b.map(joined({outputs * group, phase_count, inputs}, taps), [&](Body& body) {
-    const Expr g = symbolic::floordiv(body.i[0], outputs);
-    std::vector<Expr> at = {g * inputs + body.i[2], symbolic::mod(body.i[0], outputs)};
-    std::vector<Expr> tap(spatial);
-    Expr rest = body.i[1];
-    for (int k = spatial - 1; k >= 0; --k) {
-      const Expr phase = symbolic::mod(rest, phases[k].count) + phases[k].first;
-      rest = symbolic::floordiv(rest, phases[k].count);
-      tap[k] = phase + (phases[k].taps - 1 - body.i[3 + k]) * stride[k];
-    }
-    return body.load(w, joined(at, tap));
+/// What each element of the input contributes to each tap: [n, m, k.., d..], the sum over the channels of its group. A product of
+/// matrices, as the taps and the positions are one axis each.
+Value* contributions(Builder& b, Value* x, Value* w, int64_t group, DType accumulate) {
+  const Expr batch = b.extent(x, 0), inputs = symbolic::floordiv(b.extent(w, 0), group), outputs = b.extent(w, 1);
+  const std::vector<Expr> taps = extents_of(w, 2), positions = extents_of(x, 2);
+  const Expr rows = outputs * b.product(taps), columns = b.product(positions), groups = b.constant_expr(group);
+  const bool grouped = group > 1;
+  Value* left = b.reshape(w, grouped ? std::vector<Expr>{groups, inputs, rows} : std::vector<Expr>{inputs, rows});
+  Value* right = b.reshape(x, grouped ? std::vector<Expr>{batch, groups, inputs, columns} : std::vector<Expr>{batch, inputs, columns});
+  const std::vector<Expr> axes = grouped ? std::vector<Expr>{batch, groups, rows, columns} : std::vector<Expr>{batch, rows, columns};
+  Value* y = b.reduce(Combiner::kSum, accumulate, axes, {inputs}, [&](Body& body) {
+    const Expr c = body.r[0], row = body.i[axes.size() - 2], column = body.i.back();
+    const Scalar weight = body.load(left, grouped ? std::vector<Expr>{body.i[1], c, row} : std::vector<Expr>{c, row});
+    const Scalar value = body.load(right, grouped ? std::vector<Expr>{body.i[0], body.i[1], c, column}
+                                                  : std::vector<Expr>{body.i[0], c, column});
+    return ir::cast(accumulate, weight) * ir::cast(accumulate, value);
   });
-  return b.reshape(kernel, joined({outputs * group * phase_count, inputs}, taps));
-}
-
-/// The transposed convolution by phases; `c` has the geometry, with the original stride.
-Value* convolve_by_phases(Builder& b, Value* x, Value* w, const Convolution& c, Value* bias, DType result) {
-  const int spatial = c.window.rank();
-  const Window& window = c.window;
-  const Expr batch = b.extent(x, 0), channels = b.extent(w, 1) * c.group;
-  std::vector<std::vector<Phases>> along;
-  // With u = o + before = stride * a + phase: a runs over `count` values from `start` on.
-  std::vector<Expr> start, count, before, after;
-  std::vector<int64_t> most;
-  for (int k = 0; k < spatial; ++k) {
-    along.push_back(phases_of(window.kernel[k].constant(), window.stride[k]));
-    most.push_back(along[k][0].taps);
-    start.push_back(symbolic::floordiv(window.before[k], window.stride[k]));
-    count.push_back(symbolic::max(symbolic::floordiv(c.output[k] - 1 + window.before[k], window.stride[k]) - start[k] + 1, 0));
-    before.push_back(most[k] - 1 - start[k]);
-    after.push_back(count[k] + most[k] - 1 - before[k] - b.extent(x, 2 + k));
-  }
-  const std::vector<Expr> none(2, zero_of(b));
-  Convolution part_of = c;
-  part_of.x = b.pad_constant(x, joined(none, before), joined(none, after), {});
-  part_of.output = count;
-  part_of.window.stride.assign(spatial, 1);
-  part_of.finish = {};
-  // One convolution for each choice of phases along the axes, as [n, m, phases.., a..]; null where there are no taps.
-  std::vector<Value*> parts;
-  int choices = 1;
-  for (const auto& phases : along) choices *= static_cast<int>(phases.size());
-  const auto chosen = [&](int choice) {
-    std::vector<Phases> phases;
-    for (int k = 0; k < spatial; ++k) {
-      const int options = static_cast<int>(along[k].size());
-      phases.push_back(along[k][choice % options]);
-      choice /= options;
-    }
-    return phases;
-  };
-  for (int choice = 0; choice < choices; ++choice) {
-    const std::vector<Phases> phases = chosen(choice);
-    std::vector<Expr> counts;
-    part_of.window.kernel.clear();
-    part_of.shift.clear();
-    bool empty = false;
-    for (int k = 0; k < spatial; ++k) {
-      counts.push_back(b.constant_expr(phases[k].count));
-      part_of.window.kernel.push_back(b.constant_expr(phases[k].taps));
-      part_of.shift.push_back(most[k] - phases[k].taps);
-      empty = empty || phases[k].taps == 0;
-    }
-    if (empty) {
-      parts.push_back(nullptr);
-      continue;
-    }
-    part_of.w = kernel_of_phases(b, w, c.group, phases, window.stride);
-    parts.push_back(b.reshape(convolve(b, part_of), joined({batch, channels}, counts, count)));
-  }
-  return b.map(joined({batch, channels}, c.output), [&](Body& body) {
-    std::vector<Expr> phase, at;
-    for (int k = 0; k < spatial; ++k) {
-      const Expr u = body.i[2 + k] + window.before[k];
-      phase.push_back(symbolic::mod(u, window.stride[k]));
-      at.push_back(symbolic::floordiv(u, window.stride[k]) - start[k]);
-    }
-    Scalar value = body.number(c.accumulate, 0);
-    for (int choice = choices; choice-- > 0;) {
-      const std::vector<Phases> phases = chosen(choice);
-      std::vector<Expr> own;
-      Expr here = one_of(b);
-      for (int k = 0; k < spatial; ++k) {
-        own.push_back(phase[k] - phases[k].first);
-        if (along[k].size() > 1) here = symbolic::logical_and(here, within(own[k], b.constant_expr(phases[k].count)));
-      }
-      const Scalar v = parts[choice] ? body.load(parts[choice], joined(part(body.i, 0, 2), own, at)) : body.number(c.accumulate, 0);
-      value = ir::select(holds(body, here), v, value);
-    }
-    if (bias) value = value + ir::cast(c.accumulate, body.load(bias, {body.i[1]}));
-    return ir::cast(result, value);
-  });
+  return b.reshape(y, joined({batch, outputs * group}, taps, positions));
 }
 
 void import_conv_transpose(Node& n) {
@@ -235,38 +107,45 @@ void import_conv_transpose(Node& n) {
             {b.extent(w, 0), b.constant_expr(group)});
   check_bias(n, 2, b.extent(w, 1) * group);
   const std::vector<Expr> input = extents_of(x, 2);
-  Convolution c;
-  c.window = read_window(n, extents_of(w, 2), input);
-  transposed_geometry(n, c.window, input, c.output);
-  c.group = group;
-  c.accumulate = product_accumulator(n.dtype());
-  bool plain = true, by_phases = true;
-  for (int k = 0; k < c.window.rank(); ++k) {
-    plain = plain && c.window.stride[k] == 1;
-    by_phases = by_phases && c.window.dilation[k] == 1 && c.window.kernel[k].is_constant();
-  }
-  if (!plain && by_phases && c.window.rank() <= 3) {
-    n.output(0, convolve_by_phases(b, x, w, c, n.optional(2), n.dtype()));
-    return;
-  }
-  std::vector<Expr> before, size;
-  for (int k = 0; k < c.window.rank(); ++k) {
-    before.push_back(c.window.span(k) - 1 - c.window.before[k]);
-    size.push_back(c.output[k] + c.window.span(k) - 1);
-  }
-  if (plain) {
-    // No zeros between the elements: padding is all.
-    std::vector<Expr> after;
-    for (int k = 0; k < c.window.rank(); ++k) after.push_back(size[k] - before[k] - input[k]);
-    const std::vector<Expr> none(2, zero_of(b));
-    c.x = b.pad_constant(x, joined(none, before), joined(none, after), {});
-  } else {
-    c.x = spread(b, x, c.window.stride, before, size);
-  }
-  c.window.stride.assign(c.window.stride.size(), 1);
-  c.w = turned(b, w, group);
-  c.finish = with_bias(n.optional(2), n.dtype());
-  n.output(0, convolve(b, c));
+  Window window = read_window(n, extents_of(w, 2), input);
+  const int spatial = window.rank();
+  if (2 + 2 * spatial > tensor::kMaxRank) n.unsupported("more than 3 spatial axes");
+  std::vector<Expr> output;
+  transposed_geometry(n, window, input, output);
+  const DType t = n.dtype(), work = product_accumulator(t);
+  Value* parts = contributions(b, x, w, group, work);
+  // Taps that can meet in one output: every stride-th one, or, dilated, any.
+  std::vector<Expr> meeting;
+  for (int k = 0; k < spatial; ++k)
+    meeting.push_back(window.dilation[k] == 1 ? symbolic::ceildiv(window.kernel[k], window.stride[k]) : window.kernel[k]);
+  n.output(0, b.reduce(
+                  Combiner::kSum, work, joined({b.extent(x, 0), b.extent(w, 1) * group}, output), meeting,
+                  [&](Body& body) {
+                    std::vector<Expr> taps, positions;
+                    Expr inside = one_of(b);
+                    for (int k = 0; k < spatial; ++k) {
+                      const Expr u = body.i[2 + k] + window.before[k], stride = b.constant_expr(window.stride[k]);
+                      Expr tap = body.r[k], position;
+                      if (window.dilation[k] == 1) {
+                        tap = symbolic::mod(u, stride) + body.r[k] * stride;
+                        position = symbolic::floordiv(u, stride) - body.r[k];
+                        inside = symbolic::logical_and(inside, symbolic::less(tap, window.kernel[k]));
+                      } else {
+                        const Expr reach = u - tap * window.dilation[k];
+                        position = symbolic::floordiv(reach, stride);
+                        inside = symbolic::logical_and(inside, symbolic::equal(symbolic::mod(reach, stride), 0));
+                      }
+                      inside = symbolic::logical_and(inside, within(position, input[k]));
+                      taps.push_back(tap);
+                      positions.push_back(position);
+                    }
+                    const Scalar v = body.load(parts, joined(part(body.i, 0, 2), taps, positions));
+                    return ir::select(holds(body, inside), v, body.number(work, 0));
+                  },
+                  [&](Body& body, Scalar sum) {
+                    if (n.has(2)) sum = sum + ir::cast(work, body.load(n.input(2), {body.i[1]}));
+                    return ir::cast(t, sum);
+                  }));
 }
 
 /// A depthwise convolution over time that looks back only, and hands on the last k - 1 inputs.

@@ -68,7 +68,7 @@ void import_gather_nd(Node& n) {
   if (batch < 0 || batch > std::min(rank, outer)) n.fault("its attribute 'batch_dims' is " + std::to_string(batch));
   for (int k = 0; k < batch; ++k) check_equal(b, indices->type.extents[k], x->type.extents[k], axis_of_input(k, indices));
   const Expr length = indices->type.extents[outer];
-  b.check(symbolic::less_equal(length, b.constant_expr(rank - batch)), "index tuples of length {0} for rank " + std::to_string(rank - batch), {length});
+  b.check(symbolic::logical_and(symbolic::less_equal(one_of(b), length), symbolic::less_equal(length, b.constant_expr(rank - batch))), "index tuples of length {0} for rank " + std::to_string(rank - batch), {length});
 
   std::vector<Expr> extents = extents_of(indices, 0, outer), dropped(outer, zero_of(b));
   for (int k = batch; k < rank; ++k) {

@@ -27,7 +27,8 @@ void check_parameter(Node& n, Value* v, Expr count, const std::string& what) {
 
 Scalar quantized(Body& body, DType t, Scalar x, Scalar zero) {
   const Scalar shifted = ir::unary(ScalarOp::kRoundEven, x) + zero;
-  return ir::cast(t, clamp(shifted, body.number(x->dtype, least_integer(t)), body.number(x->dtype, greatest_integer(t))));
+  const Scalar least = body.number(x->dtype, least_integer(t)), greatest = body.number(x->dtype, greatest_integer(t));
+  return ir::cast(t, ir::select(ir::less(least, shifted), ir::binary(ScalarOp::kMin, shifted, greatest), least));
 }
 
 DynamicRange quantize_dynamically(Builder& b, Value* x) {

@@ -294,7 +294,7 @@ void scan(Node& n, Combiner combiner) {
   const Expr axis = n.exact_ints(n.input(1), 1)[0];
   const int rank = x->type.static_rank();
   Value* y = nullptr;
-  if (axis.is_constant()) {
+  if (axis.is_constant() && (x->type.has_static_rank() || axis.constant() < 0)) {
     y = along(axis_of(n, axis.constant(), x));
   } else {
     const Expr real_rank = rank_of(b, x);

@@ -98,7 +98,8 @@ void import_grid_sample(Node& n) {
       const std::vector<Expr> at = joined({body.i[0]}, part(body.i, 2), {b.constant_expr(spatial - 1 - k)});
       Scalar p = along[k].position(ir::cast(t, body.load(grid, at)));
       if (mode == "nearest") p = ir::unary(ScalarOp::kRoundEven, p);
-      position.push_back(along[k].bounded(p));
+      // Of a cubic kernel each tap is brought back by itself.
+      position.push_back(mode == "cubic" ? p : along[k].bounded(p));
     }
     std::vector<Scalar> at = {body.index(body.i[0]), body.index(body.i[1])};
     at.resize(rank);

@@ -184,8 +184,17 @@ void import_squeeze(Node& n) {
   const std::vector<Expr>& extents = x->type.extents;
   const auto axes = n.axes_from("axes", 1, rank_of(b, x));
   std::vector<Expr> dropped;
+  std::optional<int> kept;
   if (axes) {
     dropped = axis_mask(b, *axes, x->type);
+    Expr count = zero_of(b);
+    for (const Expr flag : dropped) count = count + flag;
+    // As many axes as are named, even where which ones is known only at run time.
+    const bool counted = n.has_attribute("axes") || n.element_count(n.input(1)).is_constant();
+    if (counted && x->type.has_static_rank()) {
+      kept = x->type.static_rank() - static_cast<int>(axes->size());
+      b.check(symbolic::equal(count, static_cast<int64_t>(axes->size())), "its axes name one axis twice", {});
+    }
     for (size_t k = 0; k < extents.size(); ++k) {
       b.check(symbolic::logical_or(symbolic::logical_not(dropped[k]), symbolic::equal(extents[k], 1)),
               "axis " + std::to_string(k) + " of '" + x->name + "' has extent {0}, not 1", {extents[k]});
@@ -198,7 +207,7 @@ void import_squeeze(Node& n) {
       dropped[k] = symbolic::logical_and(dropped[k], symbolic::logical_not(in_front));
     }
   }
-  Value* result = drop_axes(b, x, dropped);
+  Value* result = drop_axes(b, x, dropped, kept);
   if (!axes && !result->type.has_static_rank() && x->type.has_static_rank()) {
     const auto is_kept = [](Expr flag) { return !is_one(flag); };
     n.importer().likely_ranks[result->id] = static_cast<int>(std::count_if(dropped.begin(), dropped.end(), is_kept));
@@ -316,6 +325,51 @@ void import_tile(Node& n) {
 
 // ---- Concat, Split --------------------------------------------------------------------------------------------------
 
+/// Operands whose rank is known only at run time: which of the kMaxRank axes is the joined one is a flag for each.
+Value* concat_at_run_time(Node& n, int64_t axis) {
+  Builder& b = n.b();
+  std::vector<Value*> parts;
+  for (int k = 0; k < n.input_count(); ++k) parts.push_back(n.input(k));
+  const Expr rank = rank_of(b, parts[0]);
+  for (const Value* each : parts)
+    b.check(symbolic::equal(rank, rank_of(b, each)), "'" + parts[0]->name + "' has rank {0} and '" + each->name + "' has rank {1}", {rank, rank_of(b, each)});
+  const Expr least = b.constant_expr(axis < 0 ? -axis : axis + 1);
+  b.check(symbolic::less_equal(least, rank), "axis " + std::to_string(axis) + " is outside of rank {0}", {rank});
+  const Expr place = axis < 0 ? b.constant_expr(tensor::kMaxRank + axis) : tensor::kMaxRank + axis - rank;
+  std::vector<Expr> joined, extents, starts;   // joined: 1 for the axis that is
+  for (int d = 0; d < tensor::kMaxRank; ++d) joined.push_back(symbolic::equal(place, d));
+  const auto length = [&](const Value* v) {
+    Expr sum = b.constant_expr(0);
+    for (int d = 0; d < tensor::kMaxRank; ++d) sum = sum + joined[d] * v->type.extents[d];
+    return sum;
+  };
+  Expr total = b.constant_expr(0);
+  for (const Value* each : parts) {
+    starts.push_back(total);
+    total = total + length(each);
+  }
+  for (int d = 0; d < tensor::kMaxRank; ++d) {
+    const Expr extent = parts[0]->type.extents[d];
+    for (const Value* each : parts)
+      b.check(symbolic::logical_or(joined[d], symbolic::equal(extent, each->type.extents[d])),
+              "'" + parts[0]->name + "' has extent {0} and '" + each->name + "' has {1} on an axis that is not joined", {extent, each->type.extents[d]});
+    extents.push_back(symbolic::select(joined[d], total, extent));
+  }
+  Value* result = b.map(extents, [&](tensor::Body& body) {
+    Expr position = b.constant_expr(0);
+    for (int d = 0; d < tensor::kMaxRank; ++d) position = position + joined[d] * body.i[d];
+    Scalar value;
+    for (size_t k = parts.size(); k-- > 0;) {
+      std::vector<Expr> at;
+      for (int d = 0; d < tensor::kMaxRank; ++d) at.push_back(body.i[d] - joined[d] * starts[k]);
+      const Scalar element = body.load(parts[k], at);
+      value = value ? ir::select(ir::cast(DType::kBool, body.index(symbolic::less(position, starts[k + 1]))), element, value) : element;
+    }
+    return value;
+  });
+  return with_run_time_rank(b, result, rank);
+}
+
 void import_concat(Node& n) {
   Builder& b = n.b();
   if (n.input_count() == 0) n.fault("it has no inputs");
@@ -325,7 +379,10 @@ void import_concat(Node& n) {
   for (int k = 0; k < n.input_count(); ++k) {
     if (n.input(k)->type.has_static_rank()) rank = n.input(k)->type.static_rank();
   }
-  if (rank < 0) rank = n.rank(0);
+  if (rank < 0) {
+    for (int k = 1; k < n.input_count(); ++k) n.same_dtype(0, k);
+    return n.output(0, concat_at_run_time(n, *attribute));
+  }
   std::vector<Value*> parts;
   for (int k = 0; k < n.input_count(); ++k) {
     n.same_dtype(0, k);

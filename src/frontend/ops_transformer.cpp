@@ -311,7 +311,10 @@ void import_group_query_attention(Node& n) {
       const Scalar is_new = logical_and(ir::less_equal(zero, at), ir::less(at, body.index(queries)));
       const Scalar written = body.load(fresh.v, {body.index(body.i[0]), at, body.index(body.i[1]), body.index(body.i[3])});
       Scalar kept = body.number(fresh.v->type.dtype, 0);
-      if (old) kept = ir::select(holds(body, symbolic::less(body.i[2], stored)), body.load(old, body.i), kept);
+      if (old) {
+        const Scalar held = holds(body, symbolic::less(body.i[2], stored));
+        kept = ir::select(logical_and(held, ir::less(at, zero)), body.load(old, body.i), kept);
+      }
       return ir::select(is_new, written, kept);
     });
   };

@@ -89,12 +89,13 @@ Value* with_run_time_rank(Builder& b, Value* v, Expr rank) {
   return reinterpret(b, v, std::move(extents), rank);
 }
 
-Value* drop_axes(Builder& b, Value* v, std::span<const Expr> dropped) {
+Value* drop_axes(Builder& b, Value* v, std::span<const Expr> dropped, std::optional<int> known) {
   const std::vector<Expr>& extents = v->type.extents;
   const int rank = v->type.static_rank();
   STAX_ASSERT(static_cast<int>(dropped.size()) == rank);
   Expr kept = rank_of(b, v);
   for (const Expr flag : dropped) kept = kept - flag;
+  if (known && v->type.has_static_rank()) kept = b.constant_expr(*known);
   std::vector<Expr> result;
   if (kept.is_constant()) {
     std::vector<int> order;

@@ -135,8 +135,7 @@ Value* convolve(Builder& b, const Convolution& c) {
     at_w.push_back(input);
     for (int k = 0; k < spatial; ++k) {
       const Expr tap = body.r[first_tap + k];
-      const int64_t begin = c.shift.empty() ? 0 : c.shift[k];
-      at_x.push_back(body.i[first + k] * c.window.stride[k] + tap * c.window.dilation[k] + begin);
+      at_x.push_back(body.i[first + k] * c.window.stride[k] + tap * c.window.dilation[k]);
       at_w.push_back(tap);
     }
     const Scalar value = body.load(x, at_x), weight = body.load(w, at_w);

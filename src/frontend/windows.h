@@ -37,7 +37,6 @@ struct Convolution {
   int64_t group = 1;
   Window window;
   std::vector<Expr> output;  // spatial extents
-  std::vector<int64_t> shift = {};  // where in x the first window begins; empty: at 0
   DType accumulate = DType::kF32;
   std::function<Scalar(Body&, Scalar)> element_x = {};                  // to `accumulate`; empty: a cast
   std::function<Scalar(Body&, Scalar, Expr channel)> element_w = {};

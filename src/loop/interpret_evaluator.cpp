@@ -11,13 +11,6 @@
 
 namespace stax::loop {
 
-namespace {
-
-// Tables of offsets are kept for boxes of at most so many iterations, and made for each block of larger ones.
-constexpr int64_t kTable = int64_t{1} << 15;
-
-}  // namespace
-
 bool Evaluator::enter() {
   ints_.run();
   total_ = 1;
@@ -26,29 +19,63 @@ bool Evaluator::enter() {
     if (extents_[d] <= 0) return false;
     total_ = symbolic::saturating_mul(total_, extents_[d]);
   }
+  choose_blocks();
   for (const auto& p : places_) enter(*p);
-  const int64_t n = std::min<int64_t>(total_, static_cast<int64_t>(block()));
+  // What is the same over the box is computed once, and repeated for those that want an array.
+  move_to(0);
+  const int64_t longest = std::min<int64_t>(total_, static_cast<int64_t>(block()));
+  count_ = 1;
   for (Step& s : steps_) {
     if (!s.uniform || s.kind == Step::Kind::kConstant) continue;
-    run(s, 0, 1);
-    if (s.kind != Step::Kind::kMask) std::fill(s.values.begin() + 1, s.values.begin() + n, s.values[0]);
+    run(s);
+    if (s.kind != Step::Kind::kMask) std::fill(s.values.begin() + 1, s.values.begin() + longest, s.values[0]);
+  }
+  count_ = 0;
+  return true;
+}
+
+// Blocks of whole inner loops: an affine form then has the same pattern in each.
+void Evaluator::choose_blocks() {
+  inner_ = 1;
+  split_ = extents_.empty() ? 0 : extents_.size() - 1;
+  while (split_ > 0 && inner_ * extents_[split_] <= kBlock) inner_ *= extents_[split_--];
+}
+
+void Evaluator::move_to(int64_t first) {
+  first_ = first;
+  at_.resize(extents_.size());
+  for (size_t d = extents_.size(); d-- > 0;) {
+    at_[d] = first % extents_[d];
+    first /= extents_[d];
+  }
+}
+
+bool Evaluator::next_block() {
+  if (first_ + count_ >= total_) return false;
+  move_to(first_ + count_);
+  count_ = extents_.empty() ? 1 : std::min(kBlock / inner_, extents_[split_] - at_[split_]) * inner_;
+  for (Step& s : steps_) {
+    if (!s.uniform) run(s);
   }
   return true;
 }
 
 void Evaluator::enter(Place& p) {
-  if (!p.affine) return;
   const BoundBuffer& b = machine_.buffers[p.slot];
-  p.safe = true;
+  p.safe = p.affine;
   for (size_t k = 0; k < p.index.size(); ++k) {
-    int64_t lo = ints_[p.index[k].uniform], hi = lo;
-    for (size_t d = 0; d < p.index[k].coefficients.size(); ++d) {
-      const int64_t c = p.index[k].coefficients[d];
+    const Form& f = p.index[k];
+    if (f.is_array()) continue;
+    int64_t lo = ints_[f.uniform], hi = lo;
+    for (size_t d = 0; d < f.coefficients.size(); ++d) {
+      const int64_t c = f.coefficients[d];
       int64_t& end = c > 0 ? hi : lo;
       end = symbolic::saturating_add(end, symbolic::saturating_mul(c, extents_[d] - 1));
     }
-    p.safe = p.safe && lo >= 0 && hi < b.extents[k];
+    p.within[k] = lo >= 0 && hi < b.extents[k];
+    p.safe = p.safe && p.within[k];
   }
+  if (!p.affine) return;
   // Row-major order over the box: one stride if each loop steps over the whole of the next.
   p.stride.reset();
   const std::vector<int64_t>& c = p.offsets.coefficients;
@@ -66,96 +93,86 @@ void Evaluator::enter(Place& p) {
   if (one) p.stride = stride;
 }
 
-void Evaluator::run_block(int64_t start, int64_t n) {
-  for (Step& s : steps_) {
-    if (!s.uniform) run(s, start, n);
-  }
+int64_t Evaluator::first_value(const Offsets& o) const {
+  int64_t value = 0;
+  for (size_t d = 0; d < at_.size(); ++d) value += at_[d] * o.coefficients[d];
+  return value;
 }
 
-void Evaluator::fill(const Offsets& o, int64_t start, int64_t n, int64_t* out) const {
-  const size_t rank = extents_.size();
-  std::vector<int64_t> at(rank);
-  int64_t rest = start, value = 0;
-  for (size_t d = rank; d-- > 0;) {
-    at[d] = rest % extents_[d];
-    rest /= extents_[d];
-    value += at[d] * o.coefficients[d];
+const int64_t* Evaluator::pattern(Offsets& o) const {
+  if (o.made_for == extents_) return o.pattern.data();
+  o.made_for = extents_;
+  o.pattern.assign(1, 0);
+  // From the inside out: what is there so far, once for each iteration of the next loop.
+  for (size_t d = extents_.size(); d-- > split_;) {
+    const int64_t times = d == split_ ? std::min(kBlock / inner_, extents_[d]) : extents_[d];
+    const size_t length = o.pattern.size();
+    o.pattern.resize(length * static_cast<size_t>(times));
+    for (size_t k = length; k < o.pattern.size(); ++k) o.pattern[k] = o.pattern[k - length] + o.coefficients[d];
   }
-  const int64_t inner = o.coefficients[rank - 1];
-  for (int64_t k = 0; k < n;) {
-    const int64_t run = std::min(n - k, extents_[rank - 1] - at[rank - 1]);
-    for (int64_t r = 0; r < run; ++r) out[k + r] = value + r * inner;
-    k += run;
-    at[rank - 1] += run;
-    value += run * inner;
-    for (size_t d = rank - 1; d > 0 && at[d] == extents_[d]; --d) {
-      value += o.coefficients[d - 1] - extents_[d] * o.coefficients[d];
-      at[d] = 0;
-      ++at[d - 1];
-    }
-  }
-}
-
-const int64_t* Evaluator::table(Offsets& o, int64_t start, int64_t n) const {
-  const bool whole = total_ <= kTable;
-  if (o.made_for != extents_ || (!whole && o.first != start)) {
-    o.first = whole ? 0 : start;
-    o.table.resize(static_cast<size_t>(whole ? total_ : kBlock));
-    fill(o, o.first, whole ? total_ : n, o.table.data());
-    o.made_for = extents_;
-    if (!whole) o.made_for.clear();  // of this block only
-  }
-  return o.table.data() + (start - o.first);
+  return o.pattern.data();
 }
 
 const uint8_t* Evaluator::bytes_of(int mask) const {
   return mask >= 0 && steps_[mask].state == Step::State::kSome ? steps_[mask].bytes.data() : nullptr;
 }
 
-Address Evaluator::locate(int place, int64_t start, int64_t n, const uint8_t* mask, const char* what) {
+Address Evaluator::locate(int place, const uint8_t* mask, const char* what) {
   Place& p = *places_[place];
   if (p.affine && p.safe) {
     const int64_t base = ints_[p.base];
-    if (p.stride) return {base + start * *p.stride, *p.stride, nullptr};
-    return {base, 0, table(p.offsets, start, n)};
+    if (p.stride) return {base + first_ * *p.stride, *p.stride, nullptr};
+    return {base + first_value(p.offsets), 0, pattern(p.offsets)};
   }
+  // Index by index. An index under a mask that is off may be anything, so the sums wrap.
   const BoundBuffer& b = machine_.buffers[p.slot];
-  p.addresses.assign(static_cast<size_t>(n), 0);
-  index_.resize(static_cast<size_t>(n));
+  p.addresses.assign(static_cast<size_t>(count_), 0);
   for (size_t k = 0; k < p.index.size(); ++k) {
-    index_values(p.index[k], start, n, index_.data());
-    const auto extent = static_cast<uint64_t>(b.extents[k]);
-    for (int64_t i = 0; i < n; ++i) {
-      if (mask != nullptr && mask[i] == 0) continue;
-      if (static_cast<uint64_t>(index_[i]) >= extent) out_of_bounds(p, start, i, what);
-      p.addresses[i] += index_[i] * b.strides[k];
+    const Form& f = p.index[k];
+    const auto extent = static_cast<uint64_t>(b.extents[k]), pitch = static_cast<uint64_t>(b.strides[k]);
+    const bool check = !p.within[k] || f.is_array();
+    bool fault = false;
+    const auto take = [&](auto value) {
+      for (int64_t i = 0; i < count_; ++i) {
+        const auto at = static_cast<uint64_t>(value(i));
+        fault |= at >= extent && (mask == nullptr || mask[i] != 0);
+        p.addresses[i] = static_cast<int64_t>(static_cast<uint64_t>(p.addresses[i]) + at * pitch);
+      }
+    };
+    const int64_t uniform = ints_[f.uniform];
+    if (f.is_array()) {
+      const Value64* values = steps_[f.step].values.data();
+      take([&](int64_t i) { return values[i].i; });
+    } else if (f.coefficients.empty()) {
+      take([&](int64_t) { return uniform; });
+    } else {
+      const int64_t first = uniform + first_value(p.by_index[k]);
+      const int64_t* offsets = pattern(p.by_index[k]);
+      take([&](int64_t i) { return first + offsets[i]; });
+    }
+    if (!fault || !check) continue;
+    for (int64_t i = 0; i < count_; ++i) {
+      const bool on = mask == nullptr || mask[i] != 0;
+      if (on && static_cast<uint64_t>(index_value(f, i)) >= extent) out_of_bounds(p, i, what);
     }
   }
   return {0, 0, p.addresses.data()};
 }
 
-void Evaluator::index_values(const Form& f, int64_t start, int64_t n, int64_t* out) const {
-  if (f.is_array()) {
-    for (int64_t i = 0; i < n; ++i) out[i] = steps_[f.step].values[i].i;
-    return;
+int64_t Evaluator::index_value(const Form& f, int64_t i) const {
+  if (f.is_array()) return steps_[f.step].values[i].i;
+  int64_t value = ints_[f.uniform], rest = first_ + i;
+  for (size_t d = f.coefficients.size(); d-- > 0;) {
+    value = symbolic::saturating_add(value, symbolic::saturating_mul(f.coefficients[d], rest % extents_[d]));
+    rest /= extents_[d];
   }
-  if (f.coefficients.empty()) {
-    std::fill_n(out, n, ints_[f.uniform]);
-    return;
-  }
-  Offsets o{f.coefficients, {}, {}, 0};
-  fill(o, start, n, out);
-  for (int64_t i = 0; i < n; ++i) out[i] = symbolic::saturating_add(out[i], ints_[f.uniform]);
+  return value;
 }
 
-void Evaluator::out_of_bounds(const Place& p, int64_t start, int64_t i, const char* what) const {
+void Evaluator::out_of_bounds(const Place& p, int64_t i, const char* what) const {
   const BoundBuffer& b = machine_.buffers[p.slot];
   std::vector<int64_t> at;
-  for (const Form& f : p.index) {
-    std::vector<int64_t> values(static_cast<size_t>(i + 1));
-    index_values(f, start, i + 1, values.data());
-    at.push_back(values.back());
-  }
+  for (const Form& f : p.index) at.push_back(index_value(f, i));
   internal_error("kernel {}: {} of buffer {} at [{}], out of its extents [{}]", machine_.kernel.name, what, b.name,
                  fmt::join(at, ", "), fmt::join(b.extents, ", "));
 }
@@ -166,9 +183,10 @@ void Evaluator::bad_index(int64_t index, int64_t extent) const {
   throw UserError(fmt::format("{}: index {} is out of range for an extent of {}", message, index, extent));
 }
 
-void Evaluator::run(Step& s, int64_t start, int64_t n) {
-  if (s.kind == Step::Kind::kMask) return run_mask(s, n);
+void Evaluator::run(Step& s) {
+  if (s.kind == Step::Kind::kMask) return run_mask(s);
   if (is_off(s.mask)) return;
+  const int64_t n = count_;
   Value64* out = s.values.data();
   args_.clear();
   for (int arg : s.args) args_.push_back(steps_[arg].values.data());
@@ -177,8 +195,8 @@ void Evaluator::run(Step& s, int64_t start, int64_t n) {
     case Step::Kind::kConstant: return;
     case Step::Kind::kInteger: out[0].i = ints_[s.number]; return;
     case Step::Kind::kAffine: {
-      const int64_t base = ints_[s.number];
-      const int64_t* offsets = table(s.offsets, start, n);
+      const int64_t base = ints_[s.number] + first_value(s.offsets);
+      const int64_t* offsets = pattern(s.offsets);
       for (int64_t k = 0; k < n; ++k) out[k].i = base + offsets[k];
       return;
     }
@@ -187,7 +205,7 @@ void Evaluator::run(Step& s, int64_t start, int64_t n) {
     case Step::Kind::kLoad: {
       const Place& p = *places_[s.place];
       const uint8_t* mask = bytes_of(s.mask);
-      const Address at = locate(s.place, start, n, mask, "load");
+      const Address at = locate(s.place, mask, "load");
       const bool check = mask != nullptr && !(p.affine && p.safe);
       return load_block(s.dtype, machine_.buffers[p.slot].data, at, n, check ? mask : nullptr, out);
     }
@@ -208,7 +226,8 @@ void Evaluator::run(Step& s, int64_t start, int64_t n) {
   }
 }
 
-void Evaluator::run_mask(Step& s, int64_t n) {
+void Evaluator::run_mask(Step& s) {
+  const int64_t n = count_;
   if (is_off(s.mask)) {
     s.state = Step::State::kNone;
     return;

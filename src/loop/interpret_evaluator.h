@@ -23,12 +23,12 @@ struct Form {
   bool is_array() const { return step >= 0; }
 };
 
-/// The part of an affine form that varies over the box.
+/// The part of an affine form that varies over the box: within a block, the value at its first iteration and this
+/// pattern.
 struct Offsets {
   std::vector<int64_t> coefficients;
-  std::vector<int64_t> table;
+  std::vector<int64_t> pattern;
   std::vector<int64_t> made_for;  // extents of the box
-  int64_t first = 0;              // of the table, where it is of one block
 };
 
 /// Where a statement or a load touches its buffer.
@@ -40,9 +40,12 @@ struct Place {
   int base = 0;
   Offsets offsets;
   // Of the current entry:
-  bool safe = false;               // within bounds over the whole box
-  std::optional<int64_t> stride;   // where the offsets are k * stride
-  std::vector<int64_t> addresses;  // where they are computed one by one
+  std::vector<bool> within;       // by index: affine, and within bounds over the whole box
+  bool safe = false;              // all are
+  std::optional<int64_t> stride;  // where the offsets are k * stride
+  // Where addresses are computed one by one:
+  std::vector<Offsets> by_index;  // of the affine indices
+  std::vector<int64_t> addresses;
 };
 
 struct Step {
@@ -79,15 +82,18 @@ class Evaluator {
 
   /// Begins an entry; false if the box is empty.
   bool enter();
-  int64_t total() const { return total_; }
-  /// Runs the steps for iterations [start, start + n) of the box, n <= kBlock.
-  void run_block(int64_t start, int64_t n);
+  /// Runs the steps for the next block of iterations; false if there is none.
+  bool next_block();
+  int64_t first() const { return first_; }
+  int64_t count() const { return count_; }
+
+  // Of the current block:
   const Value64* values(int step) const { return steps_[step].values.data(); }
   /// Null where the mask is on for the whole block.
   const uint8_t* bytes_of(int mask) const;
   bool is_off(int mask) const { return mask >= 0 && steps_[mask].state == Step::State::kNone; }
   /// The addresses of a place; checks that they are in bounds where the mask is on. `what` is for the message.
-  Address locate(int place, int64_t start, int64_t n, const uint8_t* mask, const char* what);
+  Address locate(int place, const uint8_t* mask, const char* what);
   const BoundBuffer& buffer(int slot) const { return machine_.buffers[slot]; }
 
  private:
@@ -109,13 +115,15 @@ class Evaluator {
   int branch(Scalar x, int condition, bool holds, int mask);
 
   void enter(Place& p);
-  void fill(const Offsets& o, int64_t start, int64_t n, int64_t* out) const;
-  const int64_t* table(Offsets& o, int64_t start, int64_t n) const;
-  void index_values(const Form& f, int64_t start, int64_t n, int64_t* out) const;
-  [[noreturn]] void out_of_bounds(const Place& p, int64_t start, int64_t i, const char* what) const;
+  void choose_blocks();
+  void move_to(int64_t first);
+  int64_t first_value(const Offsets& o) const;
+  const int64_t* pattern(Offsets& o) const;
+  int64_t index_value(const Form& f, int64_t i) const;
+  [[noreturn]] void out_of_bounds(const Place& p, int64_t i, const char* what) const;
   [[noreturn]] void bad_index(int64_t index, int64_t extent) const;
-  void run(Step& s, int64_t start, int64_t n);
-  void run_mask(Step& s, int64_t n);
+  void run(Step& s);
+  void run_mask(Step& s);
 
   Machine& machine_;
   IntProgram ints_;
@@ -133,8 +141,13 @@ class Evaluator {
   // Of the current entry:
   std::vector<int64_t> extents_;
   int64_t total_ = 1;
+  size_t split_ = 0;   // a block is some iterations of this loop of the box, with all of the loops inside
+  int64_t inner_ = 1;  // iterations of the loops inside
+
+  // Of the current block:
+  int64_t first_ = 0, count_ = 0;
+  std::vector<int64_t> at_;           // the variables at its first iteration
   std::vector<const Value64*> args_;  // scratch
-  std::vector<int64_t> index_;
 };
 
 }  // namespace stax::loop

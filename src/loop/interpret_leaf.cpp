@@ -21,15 +21,14 @@ struct Leaf::Impl {
 
   Impl(Machine& machine, const std::vector<For>& box) : evaluator(machine, box) {}
 
-  void run_block(int64_t start, int64_t n) {
-    evaluator.run_block(start, n);
+  void write_block() {
     if (evaluator.is_off(mask)) return;
     const uint8_t* bytes = evaluator.bytes_of(mask);
     const BoundBuffer& b = evaluator.buffer(slot);
-    const Address at = evaluator.locate(place, start, n, bytes, combiner ? "update" : "store");
+    const Address at = evaluator.locate(place, bytes, combiner ? "update" : "store");
     const Value64* values = evaluator.values(value);
-    if (!combiner) return store_block(b.dtype, b.data, at, n, bytes, values);
-    update_block(b.dtype, *combiner, b.data, at, n, bytes, values);
+    if (!combiner) return store_block(b.dtype, b.data, at, evaluator.count(), bytes, values);
+    update_block(b.dtype, *combiner, b.data, at, evaluator.count(), bytes, values);
   }
 
   // Each lane has a sum of its own, in the buffer's dtype, that begins with its first value; the lanes are added to the
@@ -44,15 +43,14 @@ struct Leaf::Impl {
     const auto update = [&](int64_t from, int64_t n, const uint8_t* bytes, const Value64* values) {
       update_block(b.dtype, *combiner, partial.data(), {0, 0, lane.data() + from}, n, bytes, values + from);
     };
-    for (int64_t start = 0; start < evaluator.total(); start += kBlock) {
-      const int64_t n = std::min(kBlock, evaluator.total() - start);
-      evaluator.run_block(start, n);
+    while (evaluator.next_block()) {
+      const int64_t n = evaluator.count();
       if (evaluator.is_off(mask)) continue;
       const uint8_t* bytes = evaluator.bytes_of(mask);
       const Value64* values = evaluator.values(value);
-      const Address at = evaluator.locate(place, start, n, bytes, "update");
+      const Address at = evaluator.locate(place, bytes, "update");
       target = Address{at[first_on(bytes, n)], 0, nullptr};
-      for (int64_t k = 0; k < n; ++k) lane[k] = (start + k) % lanes;
+      for (int64_t k = 0; k < n; ++k) lane[k] = (evaluator.first() + k) % lanes;
       int64_t k = 0;
       for (; k < n && used < lanes; ++k) {
         if (bytes != nullptr && bytes[k] == 0) continue;
@@ -111,8 +109,7 @@ void Leaf::run() {
   Evaluator& e = impl_->evaluator;
   if (!e.enter()) return;
   if (impl_->lanes > 0) return impl_->run_lanes();
-  for (int64_t start = 0; start < e.total(); start += kBlock)
-    impl_->run_block(start, std::min(kBlock, e.total() - start));
+  while (e.next_block()) impl_->write_block();
 }
 
 struct ScalarLeaf::Impl {

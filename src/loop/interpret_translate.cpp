@@ -197,7 +197,9 @@ int Evaluator::place(int slot, const std::vector<Scalar>& index, int mask) {
       p->index.push_back({0, {}, scalar(i, mask)});
     }
     p->affine = p->affine && !p->index.back().is_array();
+    p->by_index.push_back({p->index.back().coefficients, {}, {}});
   }
+  p->within.resize(index.size());
   if (p->affine) {
     const std::vector<int64_t>& strides = machine_.buffers[slot].strides;
     Form sum{ints_.constant(0), std::vector<int64_t>(variables_.size(), 0), -1};

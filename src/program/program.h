@@ -47,7 +47,12 @@ struct ValueSpec {
 };
 
 struct DimSpec { uint32_t symbol = kNone; int64_t constant = 0; };
-struct InputSpec { std::string name; ValueRef value = kNone; std::vector<DimSpec> dims; };
+struct InputSpec {
+  std::string name;
+  ValueRef value = kNone;
+  std::vector<DimSpec> dims;         // as the value's extents: right-aligned where the rank is known at run time only
+  uint32_t rank_symbol = kNone;
+};
 struct OutputSpec { std::string name; ValueRef value = kNone; };
 
 struct KernelSpec {                    // one version of a kernel

@@ -105,7 +105,7 @@ template <class A> void fields(A& a, SymbolSpec& v) { all(a, v.name, v.lo, v.hi,
 template <class A> void fields(A& a, symbolic::FlatNode& v) { all(a, v.kind, v.value, v.args); }
 template <class A> void fields(A& a, ValueSpec& v) { all(a, v.name, v.dtype, v.is_sequence, v.extents, v.rank, v.storage, v.index, v.offset, v.arena_segment, v.bytes); }
 template <class A> void fields(A& a, DimSpec& v) { all(a, v.symbol, v.constant); }
-template <class A> void fields(A& a, InputSpec& v) { all(a, v.name, v.value, v.dims); }
+template <class A> void fields(A& a, InputSpec& v) { all(a, v.name, v.value, v.dims, v.rank_symbol); }
 template <class A> void fields(A& a, OutputSpec& v) { all(a, v.name, v.value); }
 template <class A> void fields(A& a, KernelSpec& v) { all(a, v.name, v.family, v.version, v.kernel_class, v.entry, v.loop_text, v.source, v.flush_denormals); }
 template <class A> void fields(A& a, ExtentBinding& v) { all(a, v.symbol, v.output, v.axis); }

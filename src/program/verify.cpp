@@ -57,6 +57,7 @@ class Verifier {
     for (const InputSpec& i : p_.inputs) {
       STAX_ASSERT(i.value < p_.values.size() && p_.values[i.value].storage == Storage::kInput, "input '{}'", i.name);
       STAX_ASSERT(p_.values[i.value].is_sequence || i.dims.size() == p_.values[i.value].extents.size(), "rank of input '{}'", i.name);
+      STAX_ASSERT(i.rank_symbol == kNone || i.rank_symbol < p_.symbols.size(), "rank of input '{}'", i.name);
       for (const DimSpec& d : i.dims) STAX_ASSERT(d.symbol == kNone || d.symbol < p_.symbols.size(), "dim of input '{}'", i.name);
     }
     for (const KernelSpec& k : p_.kernels) STAX_ASSERT(!k.entry.empty(), "kernel without entry");

@@ -34,11 +34,17 @@ void Context::bind_inputs(std::span<const Item> inputs) {
     const Tensor& t = inputs[k].tensor;
     if (t.dtype != v.dtype)
       user_error("input '{}' has type {}, expected {}; convert it before the call", spec.name, ir::long_name_of(t.dtype), ir::long_name_of(v.dtype));
-    if (t.extents.size() != spec.dims.size())
+    std::vector<int64_t> extents = t.extents;
+    if (spec.rank_symbol != kNone) {
+      if (extents.size() > spec.dims.size()) user_error("input '{}' has rank {}, at most {} is possible", spec.name, extents.size(), spec.dims.size());
+      symbols_[spec.rank_symbol] = static_cast<int64_t>(extents.size());
+      extents.insert(extents.begin(), spec.dims.size() - extents.size(), 1);
+    } else if (t.extents.size() != spec.dims.size()) {
       user_error("input '{}' has rank {} with shape [{}], expected rank {}: {}", spec.name, t.extents.size(), fmt::join(t.extents, ", "), spec.dims.size(), shape_text(spec, program_));
+    }
     for (size_t d = 0; d < spec.dims.size(); ++d) {
       const DimSpec& dim = spec.dims[d];
-      int64_t e = t.extents[d];
+      int64_t e = extents[d];
       if (dim.symbol == kNone) {
         if (e != dim.constant) user_error("input '{}' has extent {} at axis {}, expected {}: its shape is {}", spec.name, e, d, dim.constant, shape_text(spec, program_));
         continue;

@@ -2,9 +2,8 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
-#include <fmt/args.h>
-
 #include <cstring>
 
 #include "program/steps.h"
@@ -71,6 +70,32 @@ Shared::Shared(std::shared_ptr<const Program> p, std::unique_ptr<KernelBackend> 
     if (it == options.forced_versions.end()) it = options.forced_versions.find("*");
     forced.push_back(it == options.forced_versions.end() ? kNone : it->second);
   }
+  find_placed_outputs();
+}
+
+void Shared::find_placed_outputs() {
+  const BlockSpec& block = program->blocks[0];
+  placed_output.assign(program->values.size(), kNone);
+  // By expression: the segment of the model from which it is known.
+  std::vector<uint32_t> known_from(program->exprs.nodes().size(), kNone);
+  for (uint32_t k = 0; k < block.segments.size(); ++k)
+    for (ExprRef e : block.segments[k].nodes) known_from[e] = k;
+  std::vector<uint32_t> made_in(program->values.size(), kNone);
+  uint32_t segment = 0;
+  for (uint32_t s = 0; s < block.steps.size(); ++s) {
+    while (segment + 1 < block.segments.size() && block.segments[segment + 1].first_step <= s) ++segment;
+    for (ValueRef v : results[0][s]) made_in[v] = segment;
+  }
+  for (uint32_t o = 0; o < program->outputs.size(); ++o) {
+    const ValueSpec& spec = program->values[program->outputs[o].value];
+    auto known_in = [&](uint32_t in) {
+      if (spec.is_sequence || (spec.rank != kNone && (known_from[spec.rank] == kNone || known_from[spec.rank] > in))) return false;
+      return std::all_of(spec.extents.begin(), spec.extents.end(), [&](ExprRef e) { return known_from[e] != kNone && known_from[e] <= in; });
+    };
+    output_is_planned.push_back(known_in(0));
+    ValueRef v = root_of(*program, program->outputs[o].value);
+    if (made_in[v] != kNone && placed_output[v] == kNone && program->values[v].storage == Storage::kOwned && known_in(made_in[v])) placed_output[v] = o;
+  }
 }
 
 Context::Context(Shared& shared) : shared_(shared), program_(*shared.program) {
@@ -88,8 +113,19 @@ Context::Context(Shared& shared) : shared_(shared), program_(*shared.program) {
     if (program_.values[v].storage == Storage::kConstant) data_[v] = const_cast<void*>(program_.constants[program_.values[v].index].data());
 }
 
-std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* statistics, bool profile) {
+std::vector<std::optional<std::vector<int64_t>>> Context::output_extents(std::span<const Item> inputs) {
+  bind_inputs(inputs);
+  plan_first_segment();
+  std::vector<std::optional<std::vector<int64_t>>> result;
+  for (size_t k = 0; k < program_.outputs.size(); ++k)
+    result.push_back(shared_.output_is_planned[k] ? std::optional(extents_of(program_.outputs[k].value)) : std::nullopt);
+  for (auto& s : sequences_) s.reset();
+  return result;
+}
+
+std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* statistics, bool profile, OutputPlaces* places) {
   statistics_ = statistics;
+  places_ = places;
   profile_ = profile && statistics;
   launches_ = 0;
   if (statistics) used_.assign(program_.kernels.size(), false);
@@ -192,6 +228,14 @@ void Context::allocate_result(uint32_t block, ValueRef v, std::string_view sourc
   if (spec.storage == Storage::kArena) {
     data_[v] = static_cast<char*>(arenas_[block][spec.arena_segment].memory.get()) + value(spec.offset);
     return;
+  }
+  if (places_ && block == 0 && shared_.placed_output[v] != kNone) {
+    uint32_t output = shared_.placed_output[v];
+    if (void* place = places_->place(output, extents_of(program_.outputs[output].value), value(spec.bytes))) {
+      owners_[v] = std::shared_ptr<void>(std::shared_ptr<void>(), place);
+      data_[v] = place;
+      return;
+    }
   }
   owners_[v] = shared_.memory->allocate(value(spec.bytes), std::string(source));
   data_[v] = owners_[v].get();
@@ -314,14 +358,19 @@ void Context::define(uint32_t symbol, int64_t v, std::string_view source) {
 
 void Context::run_step(const CheckStep& s) {
   if (value(s.condition) != 0) return;
-  fmt::dynamic_format_arg_store<fmt::format_context> store;
-  for (ExprRef e : s.arguments) store.push_back(value(e));
+  // {0}, {1}, .. stand for the arguments; all other braces are of names.
   std::string text;
-  try {
-    text = fmt::vformat(s.message, store);
-  } catch (const fmt::format_error&) {   // names of the user's may hold braces
-    text = s.message;
-    for (ExprRef e : s.arguments) text += fmt::format(" {}", value(e));
+  for (size_t at = 0; at < s.message.size();) {
+    size_t number = s.arguments.size();
+    const char* first = s.message.data() + at + 1;
+    const char* end = s.message.data() + s.message.size();
+    if (s.message[at] == '{') {
+      auto [after, error] = std::from_chars(first, end, number);
+      if (error != std::errc() || after == end || *after != '}') number = s.arguments.size();
+      else if (number < s.arguments.size()) at = static_cast<size_t>(after + 1 - s.message.data());
+    }
+    if (number < s.arguments.size()) text += std::to_string(value(s.arguments[number]));
+    else text += s.message[at++];
   }
   throw UserError(text);
 }

@@ -25,9 +25,16 @@ struct Shared {
   Statistics statistics;
   /// For each step of each block: the values that it makes and that need memory before it runs.
   std::vector<std::vector<std::vector<program::ValueRef>>> results;
+  /// By value: the output whose data it holds and whose extents are known when it is made, or kNone.
+  std::vector<uint32_t> placed_output;
+  /// By output: its extents follow from those of the inputs.
+  std::vector<bool> output_is_planned;
   /// By kernel: the version of its family that is forced, or kNone.
   std::vector<uint32_t> forced;
   Shared(std::shared_ptr<const program::Program> p, std::unique_ptr<KernelBackend> b, ModuleOptions o);
+
+ private:
+  void find_placed_outputs();
 };
 
 using Sequence = std::vector<Tensor>;
@@ -36,7 +43,8 @@ using Sequence = std::vector<Tensor>;
 class Context {
  public:
   explicit Context(Shared& shared);
-  std::vector<Item> call(std::span<const Item> inputs, CallStatistics* statistics, bool profile);
+  std::vector<Item> call(std::span<const Item> inputs, CallStatistics* statistics, bool profile, OutputPlaces* places);
+  std::vector<std::optional<std::vector<int64_t>>> output_extents(std::span<const Item> inputs);
 
  private:
   using ExprRef = program::ExprRef;
@@ -96,6 +104,7 @@ class Context {
   std::vector<int64_t> params_;
   std::vector<void*> buffers_;
   CallStatistics* statistics_ = nullptr;
+  OutputPlaces* places_ = nullptr;
   bool profile_ = false;
   std::vector<bool> used_;
   int64_t launches_ = 0;

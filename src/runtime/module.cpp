@@ -16,6 +16,27 @@ struct Module::Impl {
   std::mutex mutex;
   std::vector<std::unique_ptr<Context>> idle;
   Impl(std::shared_ptr<const program::Program> p, std::unique_ptr<KernelBackend> b, ModuleOptions o) : shared(std::move(p), std::move(b), o) {}
+
+  /// A context for one call. One whose call failed is as good as any: every call binds everything anew.
+  class Borrowed {
+   public:
+    explicit Borrowed(Impl& impl) : impl_(impl) {
+      {
+        std::lock_guard lock(impl.mutex);
+        if (!impl.idle.empty()) context_ = std::move(impl.idle.back()), impl.idle.pop_back();
+      }
+      if (!context_) context_ = std::make_unique<Context>(impl.shared);
+    }
+    ~Borrowed() {
+      std::lock_guard lock(impl_.mutex);
+      impl_.idle.push_back(std::move(context_));
+    }
+    Context* operator->() { return context_.get(); }
+
+   private:
+    Impl& impl_;
+    std::unique_ptr<Context> context_;
+  };
 };
 
 Module::Module(std::shared_ptr<const program::Program> program, std::unique_ptr<KernelBackend> backend, ModuleOptions options) {
@@ -30,25 +51,16 @@ Module::~Module() = default;
 
 const program::Program& Module::program() const { return *impl_->shared.program; }
 
-std::vector<Item> Module::run(std::span<const Item> inputs, CallStatistics* statistics, bool profile) {
-  std::unique_ptr<Context> context;
-  {
-    std::lock_guard lock(impl_->mutex);
-    if (!impl_->idle.empty()) context = std::move(impl_->idle.back()), impl_->idle.pop_back();
-  }
-  if (!context) context = std::make_unique<Context>(impl_->shared);
-  // A context whose call failed is as good as any: every call binds everything anew.
-  struct GiveBack {
-    Impl& impl;
-    std::unique_ptr<Context>& context;
-    ~GiveBack() {
-      std::lock_guard lock(impl.mutex);
-      impl.idle.push_back(std::move(context));
-    }
-  } give_back{*impl_, context};
-  std::vector<Item> outputs = context->call(inputs, statistics, profile);
+std::vector<Item> Module::run(std::span<const Item> inputs, CallStatistics* statistics, bool profile, OutputPlaces* places) {
+  Impl::Borrowed context(*impl_);
+  std::vector<Item> outputs = context->call(inputs, statistics, profile, places);
   impl_->shared.statistics.peak_bytes = impl_->shared.memory->peak_bytes();
   return outputs;
+}
+
+std::vector<std::optional<std::vector<int64_t>>> Module::output_extents(std::span<const Item> inputs) {
+  Impl::Borrowed context(*impl_);
+  return context->output_extents(inputs);
 }
 
 const Statistics& Module::statistics() const { return impl_->shared.statistics; }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,6 +65,15 @@ struct CallStatistics {
   std::vector<uint32_t> versions_used;   // kernels (versions) launched, each once
 };
 
+/// The caller's memory for outputs of tensors. An output whose place is asked for before its data is made is written there; others are not asked for, and
+/// have memory of the runtime's.
+class OutputPlaces {
+ public:
+  virtual ~OutputPlaces() = default;
+  /// Memory of that many bytes, aligned for the element type and apart from all inputs; null: the runtime's own.
+  virtual void* place(uint32_t output, const std::vector<int64_t>& extents, int64_t bytes) = 0;
+};
+
 /// A loaded program. run() may be called by several threads at once.
 class Module {
  public:
@@ -71,7 +81,10 @@ class Module {
   ~Module();
   const program::Program& program() const;
   /// Inputs in the order of program().inputs. UserError (what, where, how) leaves nothing half done and the module usable.
-  std::vector<Item> run(std::span<const Item> inputs, CallStatistics* statistics = nullptr, bool profile = false);
+  /// A result whose data is in a place of the caller's has an owner that owns nothing.
+  std::vector<Item> run(std::span<const Item> inputs, CallStatistics* statistics = nullptr, bool profile = false, OutputPlaces* places = nullptr);
+  /// The extents of each output for inputs of these types and extents (data is not looked at); none where they depend on data, and for sequences.
+  std::vector<std::optional<std::vector<int64_t>>> output_extents(std::span<const Item> inputs);
   const Statistics& statistics() const;
  private:
   struct Impl;

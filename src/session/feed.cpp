@@ -48,6 +48,8 @@ std::vector<Item> feed(const std::vector<Port>& inputs, const std::map<std::stri
       if (it == arrays.end()) user_error("{}: input '{}' is missing; the model's inputs are {}", file, p.name, names(inputs));
       used.insert(it->first);
       item.tensor = as_type(it->second, p.dtype);
+      // One number is a scalar, whether or not its writer gave it axes.
+      if (p.rank == 0 && item.tensor.bytes() == ir::byte_size(item.tensor.dtype)) item.tensor.extents.clear();
     }
     items.push_back(std::move(item));
   }

@@ -32,7 +32,10 @@ class LoopBackend final : public runtime::KernelBackend {
 
 std::vector<Port> ports_of(const program::Program& p, bool inputs) {
   std::vector<Port> ports;
-  auto add = [&](const std::string& name, program::ValueRef v) { ports.push_back({name, p.values[v].dtype, p.values[v].is_sequence}); };
+  auto add = [&](const std::string& name, program::ValueRef v) {
+    const program::ValueSpec& spec = p.values[v];
+    ports.push_back({name, spec.dtype, spec.is_sequence, spec.is_sequence || spec.rank != program::kNone ? -1 : static_cast<int>(spec.extents.size())});
+  };
   if (inputs)
     for (const auto& i : p.inputs) add(i.name, i.value);
   else
@@ -89,8 +92,11 @@ class ProgramSession final : public Session {
 class ReferenceSession final : public Session {
  public:
   ReferenceSession(std::unique_ptr<tensor::Graph> graph, double compile_ms) : graph_(std::move(graph)), compile_ms_(compile_ms) {
-    for (const auto& i : graph_->inputs) inputs_.push_back({i.name, i.value->type.dtype, !i.value->type.is_tensor()});
-    for (const auto& o : graph_->outputs) outputs_.push_back({o.name, o.value->type.dtype, !o.value->type.is_tensor()});
+    auto port = [](const std::string& name, const tensor::Type& t) {
+      return Port{name, t.dtype, !t.is_tensor(), t.is_tensor() && t.has_static_rank() ? t.static_rank() : -1};
+    };
+    for (const auto& i : graph_->inputs) inputs_.push_back(port(i.name, i.value->type));
+    for (const auto& o : graph_->outputs) outputs_.push_back(port(o.name, o.value->type));
     warnings_ = graph_->warnings;
   }
   std::vector<Item> run(std::span<const Item> inputs, runtime::CallStatistics* statistics, bool) override {

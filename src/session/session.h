@@ -19,7 +19,7 @@ struct SessionOptions {
   std::map<std::string, uint32_t> forced_versions;  // kernel family, or "*" -> version
 };
 
-struct Port { std::string name; ir::DType dtype = ir::DType::kF32; bool is_sequence = false; };
+struct Port { std::string name; ir::DType dtype = ir::DType::kF32; bool is_sequence = false; int rank = -1; /* -1: known at run time only */ };
 
 struct SessionStatistics {
   double compile_ms = 0, load_ms = 0;

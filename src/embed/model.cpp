@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Model: calls on the caller's buffers.
+//
+// Inputs are handed to the runtime as they are where they can be, else packed once. Outputs go where the caller wants them: the runtime asks for their place
+// before it makes them, so that they are written there; those for which that is not possible (they depend on data, they are an input passed
+// through, the place is strided or shared with an input) are made in the runtime's memory and copied.
+#include <cstdlib>
+
+#include "embed/boundary.h"
+#include "embed/engine.h"
+#include "embed/strided.h"
+#include "embed/values.h"
+#include "support/error.h"
+
+namespace stax {
+
+const char* version() {
+#define STAX_TEXT_OF(x) #x
+#define STAX_TEXT(x) STAX_TEXT_OF(x)
+  return STAX_TEXT(STAX_VERSION_MAJOR) "." STAX_TEXT(STAX_VERSION_MINOR) "." STAX_TEXT(STAX_VERSION_PATCH);
+#undef STAX_TEXT
+#undef STAX_TEXT_OF
+}
+
+}  // namespace stax
+
+namespace stax::embed {
+namespace {
+
+constexpr const char* kHowToLoad = "correct the model or export it again; `stax dump MODEL --stage tensor` shows what Stax reads";
+constexpr const char* kHowToCall = "compare the inputs with Model::inputs()";
+
+bool is_aligned(const void* data, DType t) { return reinterpret_cast<uintptr_t>(data) % stax::byte_size(t) == 0; }
+
+std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::string quoted(const Port& port, const char* what) { return fmt::format("{} '{}'", what, port.name); }
+
+/// One call: inputs as the runtime takes them.
+class Call {
+ public:
+  Call(Model::Impl& model, std::span<const Input> inputs, bool shapes_only = false) : model_(model) {
+    if (inputs.size() != model.inputs.size())
+      throw Error(ErrorKind::kUser, fmt::format("{} inputs are given, the model has {}", inputs.size(), model.inputs.size()), "model '" + model.engine->name + "'",
+                  "give them in the order of Model::inputs()");
+    items.reserve(inputs.size());
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const std::string where = quoted(model.inputs[k], "input");
+      runtime::Item& item = items.emplace_back();
+      item.is_sequence = inputs[k].is_sequence();
+      if (item.is_sequence)
+        for (const TensorView& v : inputs[k].sequence()) item.sequence.push_back(take(v, where, shapes_only));
+      else
+        item.tensor = take(inputs[k].tensor(), where, shapes_only);
+    }
+  }
+
+  std::vector<runtime::Item> run(runtime::OutputPlaces* places) {
+    runtime::CallStatistics statistics;
+    return model_.engine->module->run(items, nullptr, false, places);
+  }
+
+  bool meets_an_input(const Range& range) const {
+    for (const Range& r : ranges_)
+      if (r.meets(range)) return true;
+    return false;
+  }
+
+  std::vector<runtime::Item> items;
+
+ private:
+  runtime::Tensor take(const TensorView& v, const std::string& where, bool shapes_only) {
+    if (shapes_only) check_shape(v.dtype, v.shape, where);
+    else check_view(v, where);
+    runtime::Tensor t;
+    t.dtype = internal(v.dtype);
+    t.extents = v.shape;
+    t.data = v.data;
+    if (shapes_only) return t;
+    bool dense = v.strides.empty() || is_row_major(v.shape, v.strides);
+    if (dense && is_aligned(v.data, v.dtype)) {
+      if (size_t bytes = t.bytes(); bytes > 0) ranges_.push_back({reinterpret_cast<uintptr_t>(v.data), reinterpret_cast<uintptr_t>(v.data) + bytes});
+      return t;
+    }
+    Tensor packed = Tensor::copy_of(v);
+    t.data = packed.data();
+    t.owner = packed.owner();
+    ++model_.packed_inputs;
+    return t;
+  }
+
+  Model::Impl& model_;
+  std::vector<Range> ranges_;
+};
+
+/// A result with memory of its own.
+Tensor own(const runtime::Tensor& t) {
+  if (t.owner.use_count() == 0) return Tensor::copy_of(TensorView{external(t.dtype), t.extents, t.data, {}});
+  return Tensor::adopt(external(t.dtype), t.extents, t.owner, t.data);
+}
+
+/// Outputs in the caller's memory.
+class Places : public runtime::OutputPlaces {
+ public:
+  Places(Model::Impl& model, const Call& call) : model_(model), call_(call), data_(model.outputs.size()) {
+    for (const Port& port : model.outputs)
+      if (port.is_sequence)
+        throw Error(ErrorKind::kUser, "is a sequence of tensors, for which no memory can be given", quoted(port, "output"), "use Model::run_values(), which gives sequences");
+  }
+
+  void* place(uint32_t output, const std::vector<int64_t>& extents, int64_t bytes) override {
+    MutableTensorView view = view_of(output, extents);
+    data_[output] = view.data;
+    if (!view.data) return nullptr;
+    bool dense = view.strides.empty() || is_row_major(view.shape, view.strides);
+    uintptr_t at = reinterpret_cast<uintptr_t>(view.data);
+    if (!dense || !is_aligned(view.data, view.dtype) || call_.meets_an_input({at, at + static_cast<uintptr_t>(bytes)})) return nullptr;
+    return view.data;
+  }
+
+  /// After the call: what is not where it should be.
+  void finish(const std::vector<runtime::Item>& results) {
+    // What was written in place may be what others are copied from, and is never overwritten by them.
+    for (size_t k = 0; k < results.size(); ++k) {
+      const runtime::Tensor& t = results[k].tensor;
+      if (data_[k] && t.data == data_[k]) continue;
+      MutableTensorView view = view_of(k, t.extents);
+      if (t.bytes() == 0) continue;
+      std::vector<int64_t> dense = row_major(t.extents);
+      copy_strided(t.extents, stax::byte_size(view.dtype), t.data, dense, view.data, view.strides.empty() ? dense : view.strides);
+      ++model_.copied_outputs;
+    }
+  }
+
+ protected:
+  /// Memory for an output of these extents; throws where there is none.
+  virtual MutableTensorView view_of(size_t output, const std::vector<int64_t>& extents) = 0;
+  Model::Impl& model_;
+
+ private:
+  const Call& call_;
+  std::vector<const void*> data_;
+};
+
+class GivenPlaces final : public Places {
+ public:
+  GivenPlaces(Model::Impl& model, const Call& call, std::span<const MutableTensorView> views) : Places(model, call), views_(views) {
+    if (views.size() != model.outputs.size())
+      throw Error(ErrorKind::kUser, fmt::format("memory for {} outputs is given, the model has {}", views.size(), model.outputs.size()), "model '" + model.engine->name + "'",
+                  "give one view for each of Model::outputs()");
+    std::vector<Range> ranges;
+    for (size_t k = 0; k < views.size(); ++k) {
+      const Port& port = model.outputs[k];
+      const MutableTensorView& v = views[k];
+      check_view({v.dtype, v.shape, v.data, v.strides}, quoted(port, "output"));
+      if (v.dtype != port.dtype)
+        throw Error(ErrorKind::kUser, fmt::format("has elements of type {}, and memory for {} is given", name_of(port.dtype), name_of(v.dtype)), quoted(port, "output"),
+                    "give memory of the type that Model::outputs() says");
+      bool dense = v.strides.empty() || is_row_major(v.shape, v.strides);
+      Range range = dense ? range_of(v.shape, stax::byte_size(v.dtype), v.data, row_major(v.shape)) : Range{};
+      for (size_t other = 0; other < k; ++other)
+        if (ranges[other].meets(range))
+          throw Error(ErrorKind::kUser, fmt::format("is given memory that output '{}' has too", model.outputs[other].name), quoted(port, "output"), "give each output memory of its own");
+      ranges.push_back(range);
+    }
+  }
+
+ private:
+  MutableTensorView view_of(size_t output, const std::vector<int64_t>& extents) override {
+    const MutableTensorView& v = views_[output];
+    if (v.shape != extents)
+      throw Error(ErrorKind::kUser, fmt::format("has the shape {}, and memory for {} is given", shape_text(extents), shape_text(v.shape)), quoted(model_.outputs[output], "output"),
+                  "give a view of exactly that shape (Model::output_shapes() tells it before the call), or use an allocation callback");
+    return v;
+  }
+  std::span<const MutableTensorView> views_;
+};
+
+class AllocatedPlaces final : public Places {
+ public:
+  AllocatedPlaces(Model::Impl& model, const Call& call, const Allocator& allocate) : Places(model, call), allocate_(allocate), given_(model.outputs.size()) {
+    if (!allocate) throw Error(ErrorKind::kUser, "the allocation callback is empty", "Model::run", "give a function");
+  }
+
+ private:
+  MutableTensorView view_of(size_t output, const std::vector<int64_t>& extents) override {
+    DType t = model_.outputs[output].dtype;
+    Given& given = given_[output];
+    if (!given.asked) {
+      given.asked = true;
+      try {
+        given.data = allocate_(output, t, extents);
+      } catch (...) {
+        throw CallerException{std::current_exception()};
+      }
+      if (!given.data && count_of(extents) > 0)
+        throw Error(ErrorKind::kOutOfMemory, fmt::format("the allocation callback gave no memory for the shape {}", shape_text(extents)), quoted(model_.outputs[output], "output"),
+                    "let it return memory of that size, or let it throw");
+    }
+    return {t, extents, given.data, {}};
+  }
+  struct Given { bool asked = false; void* data = nullptr; };
+  const Allocator& allocate_;
+  std::vector<Given> given_;
+};
+
+template <class F>
+auto counted(Model::Impl& model, F&& f) {
+  ++model.calls;
+  try {
+    return guarded("model '" + model.engine->name + "'", kHowToCall, std::forward<F>(f));
+  } catch (...) {
+    ++model.failed_calls;
+    throw;
+  }
+}
+
+size_t find(const std::vector<Port>& ports, std::string_view name, const Model::Impl& model, const char* what) {
+  for (size_t k = 0; k < ports.size(); ++k)
+    if (ports[k].name == name) return k;
+  std::string known;
+  for (const Port& p : ports) known += (known.empty() ? "'" : ", '") + p.name + "'";
+  throw Error(ErrorKind::kUser, fmt::format("there is no {} '{}'", what, name), "model '" + model.engine->name + "'", fmt::format("use one of {}", known.empty() ? "none" : known));
+}
+
+}  // namespace
+
+Model make_model(std::shared_ptr<Engine> engine) {
+  auto impl = std::make_shared<Model::Impl>();
+  impl->inputs = ports_of(engine->module->program(), true);
+  impl->outputs = ports_of(engine->module->program(), false);
+  impl->engine = std::move(engine);
+  return Model(std::move(impl));
+}
+
+}  // namespace stax::embed
+
+namespace stax {
+
+using namespace embed;
+
+Model::Model(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Model Model::load(const std::string& path, const Options& options) {
+  return guarded(path, kHowToLoad, [&] { return make_model(open_model({path, nullptr}, options)); });
+}
+
+Model Model::load_bytes(std::span<const std::byte> bytes, const std::string& name, const Options& options) {
+  return guarded(name, kHowToLoad, [&] { return make_model(open_model({name, &bytes}, options)); });
+}
+
+void Model::compile_to(const std::string& path) const {
+  guarded(path, "check that the folder exists and may be written", [&] { embed::compile_to(*impl_->engine, path); });
+}
+
+const std::vector<Port>& Model::inputs() const { return impl_->inputs; }
+const std::vector<Port>& Model::outputs() const { return impl_->outputs; }
+size_t Model::input(std::string_view name) const { return find(impl_->inputs, name, *impl_, "input"); }
+size_t Model::output(std::string_view name) const { return find(impl_->outputs, name, *impl_, "output"); }
+const std::vector<std::string>& Model::warnings() const { return impl_->engine->warnings; }
+
+std::vector<Value> Model::run_values(std::span<const Input> inputs) const {
+  return counted(*impl_, [&] {
+    Call call(*impl_, inputs);
+    std::vector<Value> values;
+    for (const runtime::Item& item : call.run(nullptr)) {
+      Value& value = values.emplace_back();
+      value.is_sequence = item.is_sequence;
+      if (!item.is_sequence) value.tensor = own(item.tensor);
+      for (const runtime::Tensor& t : item.sequence) value.sequence.push_back(own(t));
+    }
+    return values;
+  });
+}
+
+std::vector<Tensor> Model::run(std::span<const Input> inputs) const {
+  for (const Port& port : impl_->outputs)
+    if (port.is_sequence) throw Error(ErrorKind::kUser, "is a sequence of tensors", quoted(port, "output"), "use Model::run_values(), which gives sequences");
+  std::vector<Tensor> tensors;
+  for (Value& v : run_values(inputs)) tensors.push_back(std::move(v.tensor));
+  return tensors;
+}
+
+void Model::run(std::span<const Input> inputs, std::span<const MutableTensorView> outputs) const {
+  counted(*impl_, [&] {
+    Call call(*impl_, inputs);
+    GivenPlaces places(*impl_, call, outputs);
+    places.finish(call.run(&places));
+  });
+}
+
+std::vector<Shape> Model::run(std::span<const Input> inputs, const Allocator& allocate) const {
+  return counted(*impl_, [&] {
+    Call call(*impl_, inputs);
+    AllocatedPlaces places(*impl_, call, allocate);
+    std::vector<runtime::Item> results = call.run(&places);
+    places.finish(results);
+    std::vector<Shape> shapes;
+    for (const runtime::Item& item : results) shapes.push_back(item.tensor.extents);
+    return shapes;
+  });
+}
+
+std::vector<std::optional<Shape>> Model::output_shapes(std::span<const Input> inputs) const {
+  return guarded("model '" + impl_->engine->name + "'", kHowToCall, [&] {
+    Call call(*impl_, inputs, true);
+    return impl_->engine->module->output_extents(call.items);
+  });
+}
+
+Statistics Model::statistics() const {
+  const runtime::Statistics& s = impl_->engine->module->statistics();
+  Statistics result;
+  result.calls = impl_->calls;
+  result.failed_calls = impl_->failed_calls;
+  result.kernel_launches = s.launches;
+  result.shape_hits = s.plan_hits;
+  result.shape_misses = s.plan_misses;
+  result.packed_inputs = impl_->packed_inputs;
+  result.copied_outputs = impl_->copied_outputs;
+  result.peak_bytes = s.peak_bytes;
+  result.compile_ms = impl_->engine->compile_ms;
+  result.load_ms = impl_->engine->load_ms;
+  return result;
+}
+
+}  // namespace stax

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled `.stax` files: all that a program needs to run, without a compiler.
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "embed/engine.h"
+#include "support/error.h"
+
+namespace stax::embed {
+namespace {
+
+std::span<const uint8_t> as_numbers(std::span<const std::byte> bytes) { return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}; }
+
+}  // namespace
+
+bool is_program(std::span<const std::byte> bytes) { return program::is_program_file(as_numbers(bytes)); }
+
+std::vector<std::byte> read_file(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) user_error("'{}' does not exist; check the path", path);
+  if (!std::filesystem::is_regular_file(path, error)) user_error("'{}' is no file; check the path", path);
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) user_error("'{}' cannot be read: {}; check who may read it", path, std::strerror(errno));
+  auto size = std::filesystem::file_size(path, error);
+  if (error) user_error("'{}' cannot be read: {}; check who may read it", path, error.message());
+  std::vector<std::byte> bytes(size);
+  if (std::fread(bytes.data(), 1, size, file.get()) != size) user_error("'{}' cannot be read to its end; is it being written?", path);
+  return bytes;
+}
+
+std::shared_ptr<Engine> open_program(std::span<const std::byte> bytes, const std::string& path, const Options& options) {
+  auto start = std::chrono::steady_clock::now();
+  if (options.device != "cpu") user_error("a compiled program runs on device 'cpu', not '{}'; load the model that it was made from", options.device);
+  if (!options.dims.empty()) user_error("'{}' is a compiled program, whose dims were fixed when it was compiled; give the ranges to `stax compile --dim` instead", path);
+  auto program = std::make_shared<program::Program>(program::deserialize(as_numbers(bytes), path));
+  auto engine = std::make_shared<Engine>();
+  engine->name = path;
+  engine->warnings = program->warnings;
+  runtime::ModuleOptions module_options;
+  module_options.threads = options.threads;
+  auto module = std::make_shared<runtime::Module>(program, runtime::map_native_image(*program), module_options);
+  engine->module = module.get();
+  engine->keep = std::move(module);
+  engine->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return engine;
+}
+
+}  // namespace stax::embed

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Random tensor graphs over symbolic extents, and data for them.
+//
+// Numbers are chosen so that sums and products are exact in f32 (multiples of a quarter, small integers): what differs between two levels then
+// is a fault and not rounding, except in functions like exp.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/error.h"
+#include "symbolic/evaluate.h"
+#include "tensor/builder.h"
+#include "tensor/interpret.h"
+
+namespace stax::compile {
+
+using ir::DType;
+using ir::Scalar;
+using ir::ScalarOp;
+using symbolic::Expr;
+using tensor::Body;
+using tensor::Combiner;
+using tensor::Value;
+
+inline constexpr int64_t kExtents[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65};
+
+enum class Data { kTame, kSigns, kSpecial, kIndex };
+
+class RandomGraph {
+ public:
+  explicit RandomGraph(uint64_t seed) : random(seed) {
+    for (const char* name : {"a", "b", "c"}) dims.push_back(graph->exprs().new_symbol({.name = name, .kind = symbolic::SymbolKind::kDim, .range = {0, symbolic::kMaxExtent}, .multiple = 1}));
+  }
+
+  std::mt19937_64 random;
+  std::unique_ptr<tensor::Graph> graph = std::make_unique<tensor::Graph>(std::make_shared<ir::Context>());
+  tensor::Builder b{*graph, graph->body};
+  std::vector<Expr> dims;
+
+  // ---- choices
+  int pick(int n) { return static_cast<int>(random() % static_cast<uint64_t>(n)); }
+  bool chance(int percent) { return pick(100) < percent; }
+  template <class T>
+  T one_of(std::initializer_list<T> list) { return list.begin()[pick(static_cast<int>(list.size()))]; }
+  Expr number(int64_t v) { return b.constant_expr(v); }
+  Expr extent() { return chance(60) ? dims[pick(3)] : number(one_of<int64_t>({1, 2, 3, 5, 8, 16, 40, 64})); }
+  std::vector<Expr> extents(int rank) {
+    std::vector<Expr> result;
+    for (int k = 0; k < rank; ++k) result.push_back(extent());
+    return result;
+  }
+
+  // ---- inputs and outputs. Dims of inputs are constants or bare symbols: others get symbols of their own, with the extent stated by `related`.
+  Value* input(DType t, std::vector<Expr> wanted, Data kind = Data::kTame, Expr limit = {}) {
+    for (Expr& e : wanted) {
+      if (e.is_constant() || e.is_symbol()) continue;
+      const Expr symbol = graph->exprs().new_symbol({.name = "r", .kind = symbolic::SymbolKind::kDim, .range = {0, symbolic::kMaxExtent}, .multiple = 1});
+      b.check(symbolic::equal(symbol, e), "{0} instead of {1}", {symbol, e});
+      related.push_back({symbol, e});
+      e = symbol;
+    }
+    const std::string name = "x" + std::to_string(graph->inputs.size());
+    Value* v = graph->add_input(graph->body, tensor::Type::tensor(t, std::move(wanted)), name);
+    graph->inputs.push_back({name, v});
+    kinds.push_back({kind, limit});
+    return v;
+  }
+  void output(Value* v) {
+    graph->outputs.push_back({"y" + std::to_string(graph->outputs.size()), v});
+    graph->body.outputs.push_back(v);
+  }
+
+  /// Extents of all symbols, and inputs of that size; nullopt where no index is in range.
+  struct Call { std::vector<int64_t> extents; std::vector<tensor::Item> inputs; };
+  std::optional<Call> call(uint64_t seed) const {
+    std::mt19937_64 draw(seed);
+    tensor::Bindings bound;
+    Call result;
+    for (const Expr dim : dims) bound[dim.node()] = result.extents.emplace_back(kExtents[draw() % std::size(kExtents)]);
+    for (const auto& [symbol, e] : related) bound[symbol.node()] = symbolic::evaluate(e, bound);
+    for (size_t k = 0; k < graph->inputs.size(); ++k) {
+      const tensor::Type& type = graph->inputs[k].value->type;
+      std::vector<int64_t> extents;
+      for (const Expr e : type.extents) extents.push_back(symbolic::evaluate(e, bound));
+      tensor::Item item;
+      item.tensor = ir::Literal(type.dtype, extents);
+      const int64_t limit = kinds[k].limit ? symbolic::evaluate(kinds[k].limit, bound) : 0;
+      if (kinds[k].data == Data::kIndex && limit == 0 && item.tensor.count() > 0) return std::nullopt;
+      for (int64_t i = 0; i < item.tensor.count(); ++i) item.tensor.set(i, value(type.dtype, kinds[k].data, limit, draw));
+      result.inputs.push_back(std::move(item));
+    }
+    return result;
+  }
+
+  // ---- scalars
+  Scalar combine(Scalar x, Scalar y) {
+    const DType t = x->dtype;
+    auto& s = b.scalars();
+    if (t == DType::kBool) return s.op(one_of({ScalarOp::kAnd, ScalarOp::kOr, ScalarOp::kXor}), {x, y});
+    if (ir::is_float(t)) {
+      if (chance(15)) return ir::select(ir::less(x, y), x + y, x - y);
+      return s.op(one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kDiv}), {x, y});
+    }
+    return s.op(one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kDiv, ScalarOp::kModFloor, ScalarOp::kAnd, ScalarOp::kXor}), {x, y});
+  }
+  Scalar decorate(Scalar x) {
+    const DType t = x->dtype;
+    auto& s = b.scalars();
+    if (t == DType::kBool) return chance(50) ? s.op(ScalarOp::kNot, {x}) : x;
+    if (ir::is_float(t)) {
+      switch (pick(8)) {
+        case 0: return s.op(one_of({ScalarOp::kExp, ScalarOp::kTanh, ScalarOp::kSigmoid, ScalarOp::kErf}), {s.op(ScalarOp::kMin, {x, s.constant(t, 4)})});
+        case 1: return s.op(ScalarOp::kSqrt, {s.op(ScalarOp::kAbs, {x})});
+        case 2: return s.op(ScalarOp::kNeg, {x});
+        case 3: return s.op(ScalarOp::kMax, {x, s.constant(t, 0)});
+        case 4: return s.op(one_of({ScalarOp::kFloor, ScalarOp::kRoundEven}), {x});
+        case 5: return ir::select(ir::unary(ScalarOp::kIsNan, x), s.constant(t, 3), x);
+        default: return x;
+      }
+    }
+    return chance(25) ? s.op(ScalarOp::kAbs, {x}) : x;
+  }
+
+  // ---- ops. Each returns a value of symbolic extents.
+
+  /// An operand that is read at the axes `i` of extents `e`: whole, in part, broadcast, transposed, reversed, shifted or strided.
+  Scalar operand(Body& body, DType t, const std::vector<Expr>& i, const std::vector<Expr>& e, Data data = Data::kTame) {
+    struct Place { Expr extent, index; };
+    std::vector<Place> places;
+    const size_t from = chance(25) && i.size() > 1 ? 1 : 0;
+    for (size_t k = from; k < i.size(); ++k) {
+      switch (pick(12)) {
+        case 0: places.push_back({number(1), number(0)}); break;
+        case 1: places.push_back({e[k], e[k] - 1 - i[k]}); break;
+        case 2: places.push_back({e[k] + 2, i[k] + 1}); break;
+        case 3: places.push_back({e[k] * 2 + 1, i[k] * 2 + 1}); break;
+        case 4: break;
+        default: places.push_back({e[k], i[k]}); break;
+      }
+    }
+    if (chance(30)) std::shuffle(places.begin(), places.end(), random);
+    std::vector<Expr> own, index;
+    for (const Place& p : places) own.push_back(p.extent), index.push_back(p.index);
+    return body.load(input(t, own, data), index);
+  }
+  Scalar operand(Body& body, DType t, Data data = Data::kTame) { return operand(body, t, body.i, current, data); }
+
+  DType number_type() { return one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kU8, DType::kI8}); }
+
+  Value* map() {
+    current = extents(pick(5));
+    const DType t = chance(10) ? DType::kBool : number_type();
+    const Data data = ir::is_float(t) && chance(25) ? Data::kSpecial : Data::kTame;
+    return b.map(current, [&](Body& body) {
+      Scalar x = operand(body, t, data);
+      for (int k = pick(3); k > 0; --k) x = decorate(combine(x, operand(body, t, data)));
+      if (!current.empty() && chance(20)) x = combine(x, b.scalars().cast(t, body.index(body.i[0] * 3 + 1)));
+      if (chance(20)) x = b.scalars().cast(one_of({DType::kF32, DType::kI32, DType::kF16, DType::kI64}), x);
+      return x;
+    });
+  }
+
+  /// Concatenation, padding, gathering, by the builder's words.
+  Value* view() {
+    const DType t = number_type();
+    std::vector<Expr> e = extents(1 + pick(3));
+    const int axis = pick(static_cast<int>(e.size()));
+    Value* x = input(t, e);
+    switch (pick(5)) {
+      case 0: {
+        std::vector<Expr> other = e;
+        other[static_cast<size_t>(axis)] = extent();
+        return b.concat({x, input(t, other), x}, axis);
+      }
+      case 1: {
+        std::vector<Expr> before, after;
+        for (size_t k = 0; k < e.size(); ++k) before.push_back(number(pick(3))), after.push_back(chance(30) ? dims[0] : number(pick(2)));
+        return b.pad_constant(x, before, after, chance(50) ? Scalar() : b.scalars().constant_int(t, 1));
+      }
+      case 2: {
+        Value* at = input(DType::kI64, extents(pick(3)), Data::kIndex, e[static_cast<size_t>(axis)]);
+        return b.gather(x, at, axis);
+      }
+      case 3: {
+        std::vector<int> order(e.size());
+        for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int>(k);
+        std::shuffle(order.begin(), order.end(), random);
+        return b.transpose(x, order);
+      }
+      default: return b.softmax(input(DType::kF32, e), axis);
+    }
+  }
+
+  Value* reduction() {
+    const DType t = chance(10) ? DType::kBool : number_type();
+    Combiner combiner = Combiner::kAnd;
+    if (t == DType::kBool) {
+      combiner = one_of({Combiner::kAnd, Combiner::kOr});
+    } else {
+      combiner = one_of({Combiner::kSum, Combiner::kSum, Combiner::kProd, Combiner::kMin, Combiner::kMax, Combiner::kArgMaxFirst, Combiner::kArgMaxLast, Combiner::kArgMinFirst, Combiner::kArgMinLast});
+    }
+    current = extents(pick(4));
+    const std::vector<Expr> over = extents(1 + pick(2));
+    Data data = combiner == Combiner::kProd ? Data::kSigns : Data::kTame;
+    if (ir::is_float(t) && combiner != Combiner::kProd && combiner != Combiner::kSum && chance(40)) data = Data::kSpecial;
+    DType accumulate = ir::compute_type(t);
+    if (combiner == Combiner::kSum && t == DType::kF32 && chance(30)) accumulate = DType::kF64;
+    if (ir::is_integer(t) && chance(30)) accumulate = DType::kI64;
+    const bool arg = tensor::is_arg(combiner);
+    tensor::EpilogueFn epilogue;
+    if (chance(40) && t != DType::kBool) {
+      epilogue = [&, arg](Body& body, Scalar acc) {
+        if (arg) return acc + body.integer(DType::kI64, 5);
+        return b.scalars().cast(t, combiner == Combiner::kProd ? acc : acc + operand(body, acc->dtype, body.i, current));
+      };
+    }
+    return b.reduce(combiner, accumulate, current, over, [&](Body& body) {
+      std::vector<Expr> at = body.i, e = current;
+      at.insert(at.end(), body.r.begin(), body.r.end());
+      e.insert(e.end(), over.begin(), over.end());
+      Scalar x = operand(body, t, at, e, data);
+      if (chance(30) && combiner != Combiner::kProd && t != DType::kBool) x = b.scalars().op(ScalarOp::kMax, {x, operand(body, t, at, e, data)});
+      return arg ? x : b.scalars().cast(accumulate, x);
+    }, epilogue);
+  }
+
+  /// sum over k of A * B, with any axes in any order; a bias and a clamp behind it sometimes.
+  Value* contraction() {
+    struct Label { Expr extent; bool in_a, in_b, out; };
+    std::vector<Label> labels;
+    for (int k = pick(3); k > 0; --k) labels.push_back({extent(), true, chance(70), true});
+    if (chance(85)) labels.push_back({extent(), true, false, true});
+    if (chance(85)) labels.push_back({extent(), false, true, true});
+    for (int k = 1 + pick(2); k > 0; --k) labels.push_back({extent(), true, true, false});
+    if (chance(30)) std::shuffle(labels.begin(), labels.end(), random);
+    const DType t = one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI8, DType::kU8, DType::kI32});
+    const DType accumulate = t == DType::kI8 || t == DType::kU8 ? DType::kI32 : ir::compute_type(t);
+    current.clear();
+    std::vector<Expr> over;
+    for (const Label& l : labels) (l.out ? current : over).push_back(l.extent);
+    tensor::EpilogueFn epilogue;
+    if (chance(40)) {
+      epilogue = [&](Body& body, Scalar acc) {
+        Scalar x = acc;
+        if (!current.empty()) x = x + body.load(input(accumulate, {current.back()}), std::vector<Expr>{body.i.back()});
+        return b.scalars().cast(t, b.scalars().op(ScalarOp::kMax, {x, b.scalars().constant_int(accumulate, 0)}));
+      };
+    }
+    const bool turned = chance(50), offset = ir::is_integer(t) && chance(50);
+    return b.reduce(Combiner::kSum, accumulate, current, over, [&](Body& body) {
+      std::vector<Expr> index[2], e[2];
+      size_t out = 0, in = 0;
+      for (const Label& l : labels) {
+        const Expr var = l.out ? body.i[out++] : body.r[in++];
+        for (int side = 0; side < 2; ++side)
+          if (side == 0 ? l.in_a : l.in_b) index[side].push_back(var), e[side].push_back(l.extent);
+      }
+      if (turned && e[1].size() > 1) std::reverse(index[1].begin(), index[1].end()), std::reverse(e[1].begin(), e[1].end());
+      Scalar x = b.scalars().cast(accumulate, body.load(input(t, e[0]), index[0]));
+      const Scalar y = b.scalars().cast(accumulate, body.load(input(t, e[1]), index[1]));
+      if (offset) x = x - body.integer(accumulate, 3);
+      return x * y;
+    }, epilogue);
+  }
+
+  /// A window over one or two axes, with stride, dilation and padding.
+  Value* convolution() {
+    const int axes = 1 + pick(2);
+    const int64_t channels = one_of<int64_t>({1, 3, 8}), outputs = one_of<int64_t>({1, 4, 16, 33});
+    const bool depthwise = chance(25);
+    std::vector<Expr> x{dims[0], number(channels)}, w{number(depthwise ? channels : outputs), number(channels)}, over;
+    current = {dims[0], w[0]};
+    if (!depthwise) over.push_back(number(channels));
+    else w.pop_back();
+    struct Axis { Expr extent; int64_t stride, dilation, pad, window; };
+    std::vector<Axis> window;
+    for (int k = 0; k < axes; ++k) {
+      const Axis a{dims[1 + k], 1 + pick(2), 1 + pick(2), pick(3), 1 + pick(3)};
+      window.push_back(a);
+      x.push_back(a.extent);
+      w.push_back(number(a.window));
+      over.push_back(number(a.window));
+      current.push_back(symbolic::max(symbolic::floordiv(a.extent + (2 * a.pad - a.dilation * (a.window - 1) - 1), a.stride) + 1, 0));
+    }
+    const DType t = one_of({DType::kF32, DType::kF32, DType::kF64, DType::kF16});
+    Value* data = input(t, x);
+    Value* weights = input(t, w);
+    const DType accumulate = ir::compute_type(t);
+    return b.reduce(Combiner::kSum, accumulate, current, over, [&](Body& body) {
+      std::vector<Expr> at{body.i[0]}, wat{body.i[1]};
+      size_t r = 0;
+      if (depthwise) at.push_back(body.i[1]);
+      else at.push_back(body.r[r]), wat.push_back(body.r[r++]);
+      Expr inside = number(1);
+      for (size_t k = 0; k < window.size(); ++k, ++r) {
+        const Expr position = body.i[2 + k] * window[k].stride + body.r[r] * window[k].dilation - window[k].pad;
+        inside = symbolic::logical_and(inside, symbolic::logical_and(symbolic::less_equal(number(0), position), symbolic::less(position, window[k].extent)));
+        at.push_back(position);
+        wat.push_back(body.r[r]);
+      }
+      auto& s = b.scalars();
+      const Scalar value = ir::select(s.cast(DType::kBool, s.index(inside)), s.cast(accumulate, body.load(data, at)), s.constant_int(accumulate, 0));
+      return value * s.cast(accumulate, body.load(weights, wat));
+    });
+  }
+
+  Value* scatter() {
+    const DType t = one_of({DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kF16});
+    const std::vector<Expr> e = extents(1 + pick(2));
+    const Combiner mode = one_of({Combiner::kNone, Combiner::kSum, Combiner::kProd, Combiner::kMin, Combiner::kMax});
+    Value* data = input(t, e, mode == Combiner::kProd ? Data::kSigns : Data::kTame);
+    std::vector<Expr> domain = e;
+    domain[0] = extent();
+    Value* at = input(DType::kI64, domain, Data::kIndex, e[0]);
+    Value* update = input(t, domain, mode == Combiner::kProd ? Data::kSigns : Data::kTame);
+    const bool guarded = chance(30);
+    return b.scatter(data, domain, mode, [&](Body& body) {
+      tensor::Builder::ScatterPoint point;
+      point.index.push_back(body.checked(body.load(at, body.i), e[0]));
+      for (size_t k = 1; k < e.size(); ++k) point.index.push_back(body.index(body.i[k]));
+      point.value = body.load(update, body.i);
+      if (guarded) point.guard = ir::less(body.load(data, std::vector<Expr>(e.size(), number(0))), point.value);
+      return point;
+    });
+  }
+
+  Value* scan() {
+    const DType t = one_of({DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kF16});
+    const std::vector<Expr> e = extents(1 + pick(3));
+    tensor::PrefixScan p;
+    p.axis = pick(static_cast<int>(e.size()));
+    p.combiner = one_of({Combiner::kSum, Combiner::kProd});
+    p.exclusive = chance(40);
+    p.reverse = chance(40);
+    Value* x = input(t, e, p.combiner == Combiner::kProd ? Data::kSigns : Data::kTame);
+    return b.op(p, {x}, {x->type})->result();
+  }
+
+ private:
+  struct Kind { Data data; Expr limit; };
+  struct Relation { Expr symbol, extent; };
+
+  static ir::Value64 value(DType t, Data data, int64_t limit, std::mt19937_64& draw) {
+    ir::Value64 v{};
+    const uint64_t bits = draw();
+    if (data == Data::kIndex) {
+      v.i = static_cast<int64_t>(bits % static_cast<uint64_t>(2 * limit)) - limit;
+    } else if (t == DType::kBool) {
+      v.i = static_cast<int64_t>(bits % 2);
+    } else if (data == Data::kSigns) {
+      const int64_t sign = bits % 4 == 0 ? -1 : 1;
+      if (ir::is_float(t)) v.f = static_cast<double>(sign);
+      else v.i = ir::wrap_integer(t, sign);
+    } else if (ir::is_float(t)) {
+      static constexpr double kSpecial[] = {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), -0.0, 0.0};
+      v.f = data == Data::kSpecial && bits % 5 == 0 ? kSpecial[bits / 5 % std::size(kSpecial)] : (static_cast<double>(bits / 64 % 17) - 8) / 4;
+    } else {
+      v.i = ir::wrap_integer(t, static_cast<int64_t>(bits % 15) - 7);
+    }
+    return v;
+  }
+
+  std::vector<Kind> kinds;
+  std::vector<Relation> related;
+  std::vector<Expr> current;   // extents of the op being made
+};
+
+/// "[2, 0, 33]"
+inline std::string text_of(const std::vector<int64_t>& extents) {
+  std::string text;
+  for (const int64_t e : extents) text += (text.empty() ? "[" : ", ") + std::to_string(e);
+  return text.empty() ? "[]" : text + "]";
+}
+
+}  // namespace stax::compile
