@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where every value lives, as expressions of the shape.
 //
-// Values that leave their block (its outputs), that data decides the size of, and sequences are allocated one by one. All others share the
+// Values that leave their block (its outputs), that a loop starts with, that data decides the size of, and sequences are allocated one by one. All others share the
 // arena of the segment that makes them: a list of slots, each as large as the largest value that ever uses it, laid end to end. A value takes
 // a slot whose last user is dead; which one, of several, is decided by how well the sizes fit at one sample shape, since sizes are only known as
 // expressions. Correctness does not depend on the sample: a slot's size is the maximum over its users.
@@ -74,10 +74,15 @@ class Planner {
     size_t steps = block.steps.size();
     std::map<ValueRef, size_t> last;
     for (size_t s = 0; s < steps; ++s) uses_of_step(block.steps[s], [&](ValueRef v) { last[root_of(p_, v)] = s; });
-    for (ValueRef v : block.outputs) {
+    auto escapes = [&](ValueRef v) {
       ValueRef r = root_of(p_, v);
       if (p_.values[r].storage == Storage::kArena || p_.values[r].storage == Storage::kOwned) p_.values[r].storage = Storage::kOwned, escaped_[r] = true;
-    }
+    };
+    for (ValueRef v : block.outputs) escapes(v);
+    // What goes into a loop may come out of it as it is.
+    for (const Step& step : block.steps)
+      if (const auto* loop = std::get_if<LoopStep>(&step))
+        for (ValueRef v : loop->initial) escapes(v);
     std::vector<Slot> slots;
     uint32_t segment = 0;
     for (ValueRef v : block.inputs) made_[v] = true;

@@ -16,6 +16,7 @@ KernelEmitter::Place KernelEmitter::place_of(int slot, const std::vector<Scalar>
   place.slot = slot;
   place.linear = kernel_.context->exprs.constant(0);
   for (size_t axis = 0; axis < index.size(); ++axis) add_index(place, index[axis], index_.resolve(storage.strides[axis]));
+  if (vector_ != nullptr) place.linear = index_.split_lanes(place.linear, vector_->range);
   return place;
 }
 
@@ -54,7 +55,9 @@ KernelEmitter::Pattern KernelEmitter::pattern_of(const Place& place) const {
   if (place.lanes != nullptr) return Pattern::kScattered;
   if (!symbolic::depends_on(place.linear, vector_->range.var)) return Pattern::kUniform;
   auto affine = symbolic::affine_in(place.linear, vector_->range.var);
-  return affine && affine->coefficient.is_constant(1) ? Pattern::kContiguous : Pattern::kScattered;
+  if (!affine) return Pattern::kScattered;
+  if (affine->coefficient.is_constant(1)) return Pattern::kContiguous;
+  return affine->coefficient.is_constant(-1) ? Pattern::kReversed : Pattern::kScattered;
 }
 
 Value* KernelEmitter::address_of(const Place& place) {
@@ -132,13 +135,36 @@ Value* KernelEmitter::sink() {
 bool KernelEmitter::stays_inside(const Place& place, const LaneRange& range) const {
   const Storage& storage = storage_[static_cast<size_t>(place.slot)];
   if (storage.slots == 0 || place.offset != nullptr) return false;
-  Expr first = range.base == range.var ? place.linear : symbolic::substitute(place.linear, {{range.var.node(), range.base}});
+  Expr first = symbolic::substitute(place.linear, {{range.var.node(), range.base}});
   return first.is_constant() && first.constant() >= 0 && first.constant() + range.width <= storage.slots;
 }
 
 bool KernelEmitter::can_mask(DType t) const {
   const Machine& machine = lanes_.machine();
   return machine.masked_access && (ir::byte_size(t) >= 4 || machine.narrow_masks);
+}
+
+// The same lanes from the last to the first.
+Value* KernelEmitter::reversed(Value* v) {
+  std::vector<int> order;
+  for (int lane = Lanes::lanes_of(v); lane-- > 0;) order.push_back(lane);
+  return b_.CreateShuffleVector(v, order);
+}
+
+// Runs f for a place that falls with the loop as for the contiguous one that begins at its last lane.
+template <class F>
+void KernelEmitter::with_reversed(const Place& place, const F& f) {
+  const LaneRange& range = vector_->range;
+  Place rising = place;
+  Expr last = symbolic::substitute(place.linear, {{range.var.node(), range.base + (range.width - 1)}});
+  rising.linear = last + (range.var - range.base);
+  Vector turned = *vector_;
+  if (turned.mask != nullptr) turned.mask = reversed(turned.mask);
+  turned.conditional = true;   // the lanes that do not run come first
+  Vector* outer = vector_;
+  vector_ = &turned;
+  f(rising);
+  vector_ = outer;
 }
 
 Value* KernelEmitter::load(const Place& place) {
@@ -151,6 +177,11 @@ Value* KernelEmitter::load(const Place& place) {
     const bool safe = storage.slots != 0 && place.linear.is_constant() && place.linear.constant() >= 0 && place.linear.constant() < storage.slots;
     if (vector_ != nullptr && !vector_->safe_loads && !safe) at = b_.CreateSelect(lanes_.any(vector_->mask), at, zeros());
     return lanes_.from_memory(t, tag(b_.CreateAlignedLoad(lanes_.memory_type(t, storage.lanes), at, align), place.slot));
+  }
+  if (pattern == Pattern::kReversed && storage.lanes == 0) {
+    Value* result = nullptr;
+    with_reversed(place, [&](const Place& rising) { result = reversed(load(rising)); });
+    return result;
   }
   const int width = vector_->range.width;
   llvm::Type* type = lanes_.memory_type(t, width);
@@ -188,6 +219,10 @@ void KernelEmitter::store(const Place& place, Value* v) {
     Value* at = address_of(place);
     if (vector_ != nullptr && vector_->may_be_empty) at = b_.CreateSelect(lanes_.any(vector_->mask), at, sink());
     tag(b_.CreateAlignedStore(lanes_.to_memory(t, v), at, align), place.slot);
+    return;
+  }
+  if (pattern == Pattern::kReversed && storage.lanes == 0) {
+    with_reversed(place, [&](const Place& rising) { store(rising, reversed(lanes_.splat(v, vector_->range.width))); });
     return;
   }
   const int width = vector_->range.width;

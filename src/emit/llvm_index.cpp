@@ -146,7 +146,7 @@ Value* IndexEmitter::floor_division(Expr a, Expr b, Value* x, Value* y, bool mod
   llvm::Type* type = x->getType();
   auto number = [&](int64_t v) { return lanes_.integer(type, v); };
   const symbolic::Interval divisor = b.range();
-  const bool nonnegative = a.range().lo >= 0;
+  const bool nonnegative = a.range().lo >= 0 || nonnegative_(a);
   if (b.is_constant() && b.constant() > 0 && std::has_single_bit(static_cast<uint64_t>(b.constant()))) {
     if (modulo) return b_.CreateAnd(x, number(b.constant() - 1));
     const int shift = std::countr_zero(static_cast<uint64_t>(b.constant()));
@@ -222,17 +222,74 @@ Value* IndexEmitter::address(Value* buffer, Expr linear, llvm::Type* element) {
 // --- lanes ----------------------------------------------------------------------------------------------------------------
 
 Expr IndexEmitter::first_lane(Expr e, const LaneRange& range) {
-  if (range.base == range.var) return e;
   return symbolic::substitute(e, {{range.var.node(), range.base}});
+}
+
+// With (base + rest) and b multiples of the lanes, all of base + rest .. base + rest + width - 1 lie between two multiples of b.
+Expr IndexEmitter::split_lanes(Expr e, const LaneRange& range) {
+  if (!symbolic::depends_on(e, range.var)) return e;
+  symbolic::Substitution replaced;
+  symbolic::visit(e, [&](Expr node) {
+    if (node.kind() != ExprKind::kFloorDiv && node.kind() != ExprKind::kMod) return;
+    if (!symbolic::depends_on(node, range.var) || symbolic::depends_on(node.args()[1], range.var)) return;
+    if (node.args()[1].multiple() % range.width != 0) return;
+    auto affine = symbolic::affine_in(node.args()[0], range.var);
+    if (!affine || !affine->coefficient.is_constant(1)) return;
+    Expr first = affine->rest + range.base;
+    if (first.multiple() % range.width != 0) return;
+    if (node.kind() == ExprKind::kFloorDiv) replaced[node.node()] = symbolic::floordiv(first, node.args()[1]);
+    else if (!node.args()[1].range().contains(0)) replaced[node.node()] = symbolic::mod(first, node.args()[1]) + (range.var - range.base);
+  });
+  return replaced.empty() ? e : symbolic::substitute(e, replaced);
+}
+
+Value* IndexEmitter::plus_lanes(Value* first, int64_t step, int width) {
+  Value* steps = b_.CreateMul(lanes_.iota(first->getType(), width), lanes_.integer(lanes_.with_lanes(first->getType(), width), step));
+  return b_.CreateAdd(lanes_.splat(first, width), steps);
+}
+
+// One division of the first lane for all of them; what the others add to its remainder is small. Null: not of that form.
+Value* IndexEmitter::lane_division(Expr e, const LaneRange& range) {
+  Expr a = e.args()[0], b = e.args()[1];
+  auto affine = symbolic::affine_in(a, range.var);
+  if (symbolic::depends_on(b, range.var) || !affine || !affine->coefficient.is_constant()) return nullptr;
+  const int64_t step = affine->coefficient.constant();
+  if (step < 0 || step > 1 << 20 || b.range().lo <= 0 || b.range().hi > 1 << 30) return nullptr;
+  const bool modulo = e.kind() == ExprKind::kMod;
+  Expr first = first_lane(a, range);
+  Value* rest = value(symbolic::mod(first, b));
+  Value* quotient = modulo ? nullptr : value(symbolic::floordiv(first, b));
+  llvm::Type* i64 = lanes_.with_lanes(b_.getInt64Ty(), range.width);
+  if (step == 1 && b.range().lo >= range.width) {
+    // At most one multiple of b lies inside.
+    Value* left = b_.CreateTrunc(b_.CreateSub(value(b), rest), b_.getInt32Ty());
+    Value* past = b_.CreateICmpSGE(lanes_.iota(b_.getInt32Ty(), range.width), lanes_.splat(left, range.width));
+    if (!modulo) return b_.CreateAdd(lanes_.splat(quotient, range.width), b_.CreateZExt(past, i64));
+    Value* moved = b_.CreateSelect(past, lanes_.splat(value(b), range.width), lanes_.integer(i64, 0));
+    return b_.CreateSub(plus_lanes(rest, 1, range.width), moved);
+  }
+  Value* sums = plus_lanes(b_.CreateTrunc(rest, b_.getInt32Ty()), step, range.width);
+  Value* divisor = lanes_.splat(b_.CreateTrunc(value(b), b_.getInt32Ty()), range.width);
+  Value* result = nullptr;
+  if (b.is_constant()) {
+    result = modulo ? b_.CreateURem(sums, divisor) : b_.CreateUDiv(sums, divisor);
+  } else {
+    llvm::Type* f64 = lanes_.with_lanes(b_.getDoubleTy(), range.width);
+    Value* exact = b_.CreateFDiv(b_.CreateSIToFP(sums, f64), b_.CreateSIToFP(divisor, f64));
+    result = b_.CreateFPToSI(exact, sums->getType());   // truncated it is exact: both have fewer than 32 bits
+    if (modulo) result = b_.CreateSub(sums, b_.CreateMul(result, divisor));
+  }
+  result = b_.CreateZExt(result, i64);
+  return modulo ? result : b_.CreateAdd(result, lanes_.splat(quotient, range.width));
 }
 
 Value* IndexEmitter::value(Expr e, const LaneRange& range) {
   if (!symbolic::depends_on(e, range.var)) return value(e);
-  llvm::Type* type = lanes_.with_lanes(b_.getInt64Ty(), range.width);
   if (auto affine = symbolic::affine_in(e, range.var); affine && affine->coefficient.is_constant()) {
-    Value* first = lanes_.splat(value(first_lane(e, range)), range.width);
-    Value* steps = b_.CreateMul(lanes_.iota(b_.getInt64Ty(), range.width), lanes_.integer(type, affine->coefficient.constant()));
-    return b_.CreateAdd(first, steps);
+    return plus_lanes(value(first_lane(e, range)), affine->coefficient.constant(), range.width);
+  }
+  if (e.kind() == ExprKind::kFloorDiv || e.kind() == ExprKind::kMod) {
+    if (Value* result = lane_division(e, range)) return result;
   }
   std::vector<Value*> args;
   for (size_t i = 0; i < e.args().size(); ++i) {

@@ -5,6 +5,7 @@
 // Each loop opens a scope that ends in an anchor instruction. An expression is emitted once, in front of the anchor of the outermost scope in
 // which all of its symbols have values, so that invariant arithmetic leaves loops by construction; sums and products are split by scope for the
 // same reason. Nothing emitted here can fault, so it may run where its result is not needed.
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -18,13 +19,15 @@ using symbolic::Expr;
 /// The iterations of a vector loop that run together: lane l runs var = base + l.
 struct LaneRange {
   Expr var;
-  Expr base;      // of var itself (bound to the first iteration) and constants
+  Expr base;      // a multiple of width; free of var
   int width = 0;
 };
 
 class IndexEmitter {
  public:
-  explicit IndexEmitter(Lanes& lanes) : lanes_(lanes), b_(lanes.builder()) {}
+  /// `nonnegative` answers what is known beyond the ranges of symbols.
+  IndexEmitter(Lanes& lanes, std::function<bool(Expr)> nonnegative)
+      : lanes_(lanes), b_(lanes.builder()), nonnegative_(std::move(nonnegative)) {}
 
   void open_scope(llvm::Instruction* anchor) { scopes_.push_back({anchor, {}, {}}); }
   void close_scope();
@@ -44,6 +47,8 @@ class IndexEmitter {
   llvm::Value* value(Expr e, const LaneRange& range);      // a vector where e depends on range.var
   llvm::Value* condition(Expr e, const LaneRange& range);
   Expr first_lane(Expr e, const LaneRange& range);
+  /// An equal expression in which quotients that are the same in all lanes do not depend on the variable.
+  Expr split_lanes(Expr e, const LaneRange& range);
   /// The scope in which `e` is emitted; symbols without a value are an error.
   size_t level(Expr e) const;
 
@@ -67,9 +72,12 @@ class IndexEmitter {
   llvm::Value* compute(Expr e, size_t scope);
   llvm::Value* floor_division(Expr a, Expr b, llvm::Value* x, llvm::Value* y, bool modulo);
   llvm::Value* combine(Expr e, std::vector<llvm::Value*> args);
+  llvm::Value* lane_division(Expr e, const LaneRange& range);
+  llvm::Value* plus_lanes(llvm::Value* first, int64_t step, int width);
 
   Lanes& lanes_;
   llvm::IRBuilder<>& b_;
+  std::function<bool(Expr)> nonnegative_;
   std::vector<Scope> scopes_;
   std::unordered_map<const symbolic::ExprNode*, Binding> bindings_;
   symbolic::Substitution replacements_;

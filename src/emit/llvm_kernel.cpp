@@ -20,7 +20,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const loop::Kernel& kernel, c
       entry_(entry),
       b_(module.getContext()),
       lanes_(b_, module, machine),
-      index_(lanes_) {}
+      index_(lanes_, [this](Expr e) { return loops_.is_nonnegative(e); }) {}
 
 void KernelEmitter::emit() {
   declare_function();
@@ -253,7 +253,8 @@ void KernelEmitter::emit(const loop::Update& s) {
   }
   switch (pattern_of(place)) {
     case Pattern::kUniform: reduce_in_lanes(place, c); return;
-    case Pattern::kContiguous: store(place, accumulate(c, load(place))); return;
+    case Pattern::kContiguous:
+    case Pattern::kReversed: store(place, accumulate(c, load(place))); return;
     case Pattern::kScattered: break;
   }
   if (place.lanes == nullptr) {

@@ -84,7 +84,7 @@ class KernelEmitter {
     llvm::Value* offset = nullptr;   // depends on data, the same in all lanes
     llvm::Value* lanes = nullptr;    // depends on data, differs between lanes
   };
-  enum class Pattern : uint8_t { kUniform, kContiguous, kScattered };
+  enum class Pattern : uint8_t { kUniform, kContiguous, kReversed, kScattered };
 
   // llvm_kernel.cpp: function, buffers, statements
   void declare_function();
@@ -135,6 +135,9 @@ class KernelEmitter {
   llvm::Value* load(const Place& place);
   void store(const Place& place, llvm::Value* v);           // v in registers
   llvm::Value* tag(llvm::Value* access, int slot);
+  llvm::Value* reversed(llvm::Value* v);
+  template <class F>
+  void with_reversed(const Place& place, const F& f);
   bool can_mask(DType t) const;
   bool may_spill_into_padding(const Place& place) const;
   bool stays_inside(const Place& place, const LaneRange& range) const;

@@ -297,7 +297,7 @@ Value* Lanes::op(ScalarOp op, DType t, std::span<Value* const> args) {
     case ScalarOp::kMax: return max(t, x, y);
     case ScalarOp::kPow:
       if (is_bool) return b.CreateOr(x, b.CreateNot(y));
-      return real_type ? math(op, args) : integer_power(t, x, y);
+      return real_type ? power(x, y) : integer_power(t, x, y);
     case ScalarOp::kNeg:
       if (is_bool) return x;
       return real_type ? b.CreateFNeg(x) : b.CreateNeg(x);
@@ -375,6 +375,25 @@ Value* Lanes::op(ScalarOp op, DType t, std::span<Value* const> args) {
     case ScalarOp::kCheckedIndex: break;
   }
   STAX_UNREACHABLE();
+}
+
+// Exponents that models are full of.
+Value* Lanes::power(Value* x, Value* y) {
+  auto* c = llvm::dyn_cast<llvm::Constant>(y);
+  if (c != nullptr && c->getType()->isVectorTy()) c = c->getSplatValue();
+  if (auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(c)) {
+    llvm::Type* type = x->getType();
+    if (number->isExactlyValue(1)) return x;
+    if (number->isExactlyValue(2)) return b.CreateFMul(x, x);
+    if (number->isExactlyValue(3)) return b.CreateFMul(b.CreateFMul(x, x), x);
+    if (number->isExactlyValue(-1)) return b.CreateFDiv(real(type, 1), x);
+    if (number->isExactlyValue(0.5)) {
+      Value* root = round_function(llvm::Intrinsic::sqrt, b.CreateFAdd(x, llvm::Constant::getNullValue(type)));   // -0 gives 0
+      Value* infinite = b.CreateFCmpOEQ(x, llvm::ConstantFP::getInfinity(type, true));
+      return b.CreateSelect(infinite, llvm::ConstantFP::getInfinity(type), root);
+    }
+  }
+  return math(ScalarOp::kPow, std::array{x, y});
 }
 
 // --- integers -------------------------------------------------------------------------------------------------------------

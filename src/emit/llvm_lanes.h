@@ -86,6 +86,7 @@ class Lanes {
   llvm::Value* mod_floor(DType t, llvm::Value* a, llvm::Value* b);
   llvm::Value* fmod(llvm::Value* a, llvm::Value* b);
   llvm::Value* fmod_f64(llvm::Value* a, llvm::Value* b);
+  llvm::Value* power(llvm::Value* a, llvm::Value* b);
   llvm::Value* integer_power(DType t, llvm::Value* a, llvm::Value* b);
   llvm::Value* hash(llvm::Value* seed, llvm::Value* counter);
   llvm::Value* float_to_integer(DType to, llvm::Value* v, bool fits_i32);

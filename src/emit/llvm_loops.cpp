@@ -139,7 +139,7 @@ void KernelEmitter::emit_vector(const loop::For& s) {
   loops_.push(s.var, extent);
   std::vector<Reduction> reductions;
   Vector v;
-  v.range = {s.var, s.var, width_of(s)};
+  v.range = {s.var, {}, width_of(s)};
   v.scope = index_.depth();
   v.reductions = &reductions;
   if (has_reduction(s)) v.copies = kPartials;
@@ -219,25 +219,31 @@ void KernelEmitter::emit_vector_loop(const loop::For& s, Vector v, Expr extent) 
   Value* end = index_.value(extent);
   if (extent.range().lo < 0) end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, end, b_.getInt64(0));
   Value* whole = b_.CreateAnd(end, b_.getInt64(static_cast<uint64_t>(-step)));
+  // Where lane 0 is; what is known of it is that it is a multiple of the lanes.
+  symbolic::SymbolInfo info = s.var.symbol();
+  info.name += "_lanes";
+  info.multiple = width;
+  info.range.lo = 0;
+  Expr base = kernel_.context->exprs.new_symbol(std::move(info));
   if (extent.range().hi >= step) {
     counted_loop(b_.getInt64(0), whole, step, extent.range().lo < step, [&](Value* i) {
-      index_.bind(s.var, i);
+      index_.bind(base, i);
       for (int copy = 0; copy < v.copies; ++copy) {
-        v.range.base = s.var + int64_t{copy} * width;
+        v.range.base = base + int64_t{copy} * width;
         v.copy = copy;
         emit_lanes(s, v);
       }
     });
   }
-  v.range.base = s.var;
+  v.range.base = base;
   v.copy = 0;
   const int64_t multiple = extent.multiple();
   if (multiple == 0 || multiple % step == 0) return;
   if (v.copies > 1 && !v.scalar_tail) {
     counted_loop(whole, end, width, true, [&](Value* i) {
-      index_.bind(s.var, i);
-      Value* left = b_.CreateSub(end, i);
-      if (multiple % width != 0) v.mask = lane_mask(b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, b_.getInt64(static_cast<uint64_t>(width))), width);
+      index_.bind(base, i);
+      Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, i), b_.getInt64(static_cast<uint64_t>(width)));
+      if (multiple % width != 0) v.mask = lane_mask(left, width);
       emit_lanes(s, v);
     });
     return;
@@ -245,7 +251,7 @@ void KernelEmitter::emit_vector_loop(const loop::For& s, Vector v, Expr extent) 
   if (v.copies > 1) {
     Value* vectors = b_.CreateAnd(end, b_.getInt64(static_cast<uint64_t>(-int64_t{width})));
     counted_loop(whole, vectors, width, true, [&](Value* i) {
-      index_.bind(s.var, i);
+      index_.bind(base, i);
       emit_lanes(s, v);
     });
     whole = vectors;
@@ -261,7 +267,7 @@ void KernelEmitter::emit_vector_loop(const loop::For& s, Vector v, Expr extent) 
     llvm::BasicBlock* inside = block("remainder");
     index_.open_scope(b_.CreateBr(inside));
     b_.SetInsertPoint(inside);
-    index_.bind(s.var, whole);
+    index_.bind(base, whole);
     v.mask = lane_mask(b_.CreateSub(end, whole), width);
     emit_lanes(s, v);
     index_.close_scope();

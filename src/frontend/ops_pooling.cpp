@@ -47,6 +47,26 @@ Scalar tap_of(Builder& b, Body& body, const Pool& p, Value* x, const std::vector
   return ir::select(holds(body, inside), body.load(x, index), outside);
 }
 
+/// Where on axis k the window at `at` first lies behind the padding.
+Expr first_position(const Pool& p, const std::vector<Expr>& at, int k) {
+  const Window& w = p.window;
+  const Expr start = at[2 + k] * w.stride[k] - w.before[k];
+  return is_zero(w.before[k]) ? start : start + symbolic::ceildiv(symbolic::max(-start, 0), w.dilation[k]) * w.dilation[k];
+}
+
+/// The first tap of the window at `at` that lies in the input, or `outside` if none does.
+Scalar first_tap(Body& body, const Pool& p, Value* x, const std::vector<Expr>& at, Scalar outside) {
+  std::vector<Expr> index(at.begin(), at.begin() + 2);
+  Expr inside = one_of(body.builder());
+  for (int k = 0; k < p.window.rank(); ++k) {
+    const Window& w = p.window;
+    const Expr position = first_position(p, at, k);
+    index.push_back(position);
+    if (!is_zero(w.before[k]) || p.over_end) inside = symbolic::logical_and(inside, symbolic::less(position, p.input[k]));
+  }
+  return ir::select(holds(body, inside), body.load(x, index), outside);
+}
+
 /// How many taps of the window at `at` lie in the input, or in the input and its padding.
 Expr taps_inside(Builder& b, const Pool& p, const std::vector<Expr>& at, bool with_padding) {
   Expr count = one_of(b);
@@ -69,9 +89,16 @@ void import_max_pool(Node& n) {
   const Pool p = read_pool(n, n.input(0));
   Value* x = p.x;
   const DType t = n.dtype(), work = ir::compute_type(t);
-  const auto body = [&](Body& body) { return tap_of(b, body, p, x, body.i, body.r, lowest(body, t)); };
-  n.output(0, b.reduce(Combiner::kMax, work, p.extents, p.window.kernel, body,
-                       [&](Body&, Scalar a) { return ir::cast(t, a); }));
+  // As in ONNX's reference, which takes a tap for a greater one: NaN never is, and none is greater than a NaN that comes first.
+  const auto body = [&](Body& body) {
+    const Scalar tap = tap_of(b, body, p, x, body.i, body.r, lowest(body, t));
+    return ir::is_float(t) ? ir::select(ir::unary(ScalarOp::kIsNan, tap), lowest(body, t), tap) : tap;
+  };
+  n.output(0, b.reduce(Combiner::kMax, work, p.extents, p.window.kernel, body, [&](Body& body, Scalar a) {
+    if (!ir::is_float(t)) return ir::cast(t, a);
+    const Scalar first = first_tap(body, p, x, body.i, lowest(body, t));
+    return ir::select(ir::unary(ScalarOp::kIsNan, first), first, ir::cast(t, a));
+  }));
   if (!n.wants(1)) return;
   // The position of the first greatest tap in the whole tensor; rows before columns, or columns before rows.
   const bool columns_first = n.integer("storage_order", 0) != 0;
@@ -85,6 +112,10 @@ void import_max_pool(Node& n) {
       const Scalar at = body.index(p.window.position(k, body.i[2 + k], zero_of(b))) +
                         own * body.integer(DType::kI64, p.window.dilation[k]);
       position[k] = clamp(at, body.integer(DType::kI64, 0), body.index(p.input[k] - 1));
+    }
+    if (ir::is_float(t)) {
+      const Scalar starts_with_nan = ir::unary(ScalarOp::kIsNan, first_tap(body, p, x, body.i, lowest(body, t)));
+      for (int k = 0; k < rank; ++k) position[k] = ir::select(starts_with_nan, body.index(first_position(p, body.i, k)), position[k]);
     }
     const Expr plane = body.i[0] * b.extent(x, 1) + body.i[1];
     Scalar inner = columns_first ? position[rank - 1] : position[0];

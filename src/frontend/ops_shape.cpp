@@ -89,8 +89,15 @@ Expr copied_extent(Node& n, const Value* x, int k) {
   return extent_from_front(n.b(), x, k);
 }
 
+/// Whether s = 0 makes the copied extent 0, too, so that copying changes nothing: s is a positive multiple of it, or it one of s.
+bool is_copy_of_zero(Builder& b, Expr s, Expr copied) {
+  if (s == copied) return true;
+  const std::optional<Expr> times = exact_quotient(b, s, copied);
+  return (times && times->range().lo >= 1) || exact_quotient(b, copied, s).has_value();
+}
+
 /// An element of the shape is a constant, arithmetic on extents, or a number of the caller's; only the first and the last can
-/// mean "copy" (0) or "infer" (-1). A 0 that arithmetic on extents gives is an extent of 0.
+/// mean "infer" (-1). A 0 means "copy" wherever it comes from.
 std::vector<Expr> reshaped_extents(Node& n, const Value* x, const std::vector<Expr>& shape, bool allow_zero) {
   Builder& b = n.b();
   const symbolic::ConstraintSet& facts = b.graph().constraints;
@@ -110,8 +117,9 @@ std::vector<Expr> reshaped_extents(Node& n, const Value* x, const std::vector<Ex
     }
     if (!allow_zero && s.is_constant(0)) {
       s = copied_extent(n, x, k);
-    } else if (!allow_zero && given && facts.range(s).lo <= 0 && (!x->type.has_static_rank() || k < x->type.static_rank())) {
-      s = symbolic::select(symbolic::equal(s, 0), extent_from_front(b, x, k), s);
+    } else if (!allow_zero && facts.range(s).lo <= 0 && (!x->type.has_static_rank() || k < x->type.static_rank())) {
+      const Expr copied = extent_from_front(b, x, k);
+      if (given || !is_copy_of_zero(b, s, copied)) s = symbolic::select(symbolic::equal(s, 0), copied, s);
     }
     extents.push_back(symbolic::select(is_inferred[k], one_of(b), s));
   }

@@ -38,7 +38,7 @@ bool Evaluator::enter() {
 void Evaluator::choose_blocks() {
   inner_ = 1;
   split_ = extents_.empty() ? 0 : extents_.size() - 1;
-  while (split_ > 0 && inner_ * extents_[split_] <= kBlock) inner_ *= extents_[split_--];
+  while (split_ > 0 && extents_[split_] <= kBlock / inner_) inner_ *= extents_[split_--];
 }
 
 void Evaluator::move_to(int64_t first) {

@@ -6,8 +6,8 @@
 // Expressions become a list of steps in topological order, one for each distinct node; each owns an array with one
 // value for each iteration of a block (kBlock at most), so the cost of looking at a node is shared by the block. What
 // does not depend on the box is computed once for each time the statement is entered. An index that is affine in the
-// loops of the box needs no array: its bounds over the box are checked once, and its addresses are a base and a table
-// of offsets that stays the same from entry to entry.
+// loops of the box needs no array: its bounds over the box are checked once, and its addresses are a base and a
+// pattern of offsets that is the same for all blocks.
 //
 // The branch of a select that is not taken, and what stands under a false If, is not evaluated: a load and a checked
 // index know the condition under which they are needed (a mask) and leave out the other iterations. A node that is

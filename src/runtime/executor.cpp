@@ -407,6 +407,10 @@ void Context::run_step(const LoopStep& s) {
     for (size_t k = 0; k < carried; ++k) {
       next_data[k] = data_[source[k]];
       next_owners[k] = owners_[source[k]];
+      if (next_data[k] == &iteration_[s.body]) {   // the iteration number itself, which is about to change
+        next_owners[k] = shared_.memory->allocate(sizeof(int64_t), s.source);
+        next_data[k] = std::memcpy(next_owners[k].get(), &iteration_[s.body], sizeof(int64_t));
+      }
       next_sequences[k] = sequences_[source[k]];
       if (shapes_may_change && !program_.values[source[k]].is_sequence) {
         carried_extents[k] = padded_extents_of(source[k]);

@@ -70,6 +70,7 @@ class ProgramSession final : public Session {
   }
   std::vector<Item> run(std::span<const Item> inputs, runtime::CallStatistics* statistics, bool profile) override { return module_->run(inputs, statistics, profile); }
   const program::Program* program() const override { return &module_->program(); }
+  runtime::Module* module() override { return module_.get(); }
   SessionStatistics statistics() const override {
     SessionStatistics s;
     s.compile_ms = compile_ms_;

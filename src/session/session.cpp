@@ -69,16 +69,19 @@ std::unique_ptr<Session> Session::load(const std::string& path, const SessionOpt
     return make_program_session(program, options, 0.0, ms_since(start));
   }
   std::unique_ptr<tensor::Graph> graph = load_graph(path, options.dims);
-  if (options.device == "reference") return make_reference_session(std::move(graph), ms_since(start));
+  return of_graph(std::move(graph), options, ms_since(start));
+}
+
+std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph, const SessionOptions& options, double compile_ms) {
+  check_device(options.device);
+  auto start = Clock::now();
+  if (options.device == "reference") return make_reference_session(std::move(graph), compile_ms);
   compile::CompileOptions compile_options;
   compile_options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (options.device == "cpu") compile_options.isas = isas_for_host();
   compile::Compiled compiled = compile::compile_graph(*graph, compile_options);
   graph.reset();
-  double compile_ms = ms_since(start);
-  start = Clock::now();
-  auto session = make_program_session(compiled.program, options, compile_ms, 0.0, std::move(compiled.kernels));
-  return session;
+  return make_program_session(compiled.program, options, compile_ms + ms_since(start), 0.0, std::move(compiled.kernels));
 }
 
 }  // namespace stax::session

@@ -35,11 +35,15 @@ class Session {
   virtual ~Session() = default;
   /// `path`: an ONNX file, a compiled program, or tensor IR text. UserError as importer, compiler and runtime give them.
   static std::unique_ptr<Session> load(const std::string& path, const SessionOptions& options);
+  /// A graph, compiled now; `compile_ms`: what it took to make the graph.
+  static std::unique_ptr<Session> of_graph(std::unique_ptr<tensor::Graph> graph, const SessionOptions& options, double compile_ms = 0);
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
   virtual std::vector<runtime::Item> run(std::span<const runtime::Item> inputs, runtime::CallStatistics* statistics, bool profile = false) = 0;
   virtual SessionStatistics statistics() const = 0;
   virtual const program::Program* program() const { return nullptr; }
+  /// What runs the program; null where the device runs no programs.
+  virtual runtime::Module* module() { return nullptr; }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  protected:

@@ -2,7 +2,9 @@
 #include "tensor/interpret_block_ops.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "support/error.h"
@@ -21,16 +23,20 @@ using ir::Value64;
 
 namespace {
 
-/// A 16-bit float in memory.
+/// Elements as they are in memory, where C++ has no type of that meaning.
 struct F16 {
   uint16_t bits;
 };
 struct BF16 {
   uint16_t bits;
 };
+struct Bool {
+  uint8_t byte;
+};
 
 double widen(F16 x) { return f16_to_float(x.bits); }
 double widen(BF16 x) { return bf16_to_float(x.bits); }
+int64_t widen(Bool x) { return x.byte != 0 ? 1 : 0; }
 double widen(float x) { return x; }
 double widen(double x) { return x; }
 template <class T>
@@ -45,8 +51,8 @@ T narrow(W x) {
     return F16{double_to_f16(x)};
   } else if constexpr (std::is_same_v<T, BF16>) {
     return BF16{double_to_bf16(x)};
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return x != 0;
+  } else if constexpr (std::is_same_v<T, Bool>) {
+    return Bool{static_cast<uint8_t>(x != 0 ? 1 : 0)};
   } else {
     return static_cast<T>(x);
   }
@@ -56,7 +62,7 @@ T narrow(W x) {
 template <class F>
 void with_type(DType t, F&& f) {
   switch (t) {
-    case DType::kBool: f(static_cast<bool*>(nullptr)); return;
+    case DType::kBool: f(static_cast<Bool*>(nullptr)); return;
     case DType::kI8: f(static_cast<int8_t*>(nullptr)); return;
     case DType::kI16: f(static_cast<int16_t*>(nullptr)); return;
     case DType::kI32: f(static_cast<int32_t*>(nullptr)); return;
@@ -110,6 +116,23 @@ void map2(const void* const* arguments, void* out, int64_t n, F f) {
   for (int64_t i = 0; i < n; ++i) r[i] = f(a[i], b[i]);
 }
 
+// A NaN in either place wins, and -0 is less than +0: equal values differ at most in their sign bits.
+double greater_of(double a, double b) {
+  const double equal = std::bit_cast<double>(std::bit_cast<uint64_t>(a) & std::bit_cast<uint64_t>(b));
+  return a != a ? a : b != b ? b : a == b ? equal : a > b ? a : b;
+}
+double lesser_of(double a, double b) {
+  const double equal = std::bit_cast<double>(std::bit_cast<uint64_t>(a) | std::bit_cast<uint64_t>(b));
+  return a != a ? a : b != b ? b : a == b ? equal : a < b ? a : b;
+}
+
+// As casts have it: towards zero, saturating; a NaN is the least integer.
+int64_t to_integer(double x) {
+  if (!(x > -0x1p63)) return std::numeric_limits<int64_t>::min();
+  if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(x);
+}
+
 bool apply_float(ScalarOp op, const void* const* x, void* out, int64_t n) {
   using D = double;
   using B = int64_t;
@@ -128,9 +151,15 @@ bool apply_float(ScalarOp op, const void* const* x, void* out, int64_t n) {
     case ScalarOp::kNotEqual: map2<B, D>(x, out, n, [](D a, D b) { return B{a != b}; }); return true;
     case ScalarOp::kLess: map2<B, D>(x, out, n, [](D a, D b) { return B{a < b}; }); return true;
     case ScalarOp::kLessEqual: map2<B, D>(x, out, n, [](D a, D b) { return B{a <= b}; }); return true;
-    // Written so that a NaN in either place wins.
-    case ScalarOp::kMax: map2<D, D>(x, out, n, [](D a, D b) { return a != a ? a : (b != b || b > a ? b : a); }); return true;
-    case ScalarOp::kMin: map2<D, D>(x, out, n, [](D a, D b) { return a != a ? a : (b != b || b < a ? b : a); }); return true;
+    case ScalarOp::kMax: map2<D, D>(x, out, n, greater_of); return true;
+    case ScalarOp::kMin: map2<D, D>(x, out, n, lesser_of); return true;
+    case ScalarOp::kFloor: map1<D, D>(x, out, n, [](D a) { return std::floor(a); }); return true;
+    case ScalarOp::kCeil: map1<D, D>(x, out, n, [](D a) { return std::ceil(a); }); return true;
+    case ScalarOp::kRoundEven: map1<D, D>(x, out, n, [](D a) { return std::nearbyint(a); }); return true;
+    case ScalarOp::kLog: map1<D, D>(x, out, n, [](D a) { return std::log(a); }); return true;
+    case ScalarOp::kSin: map1<D, D>(x, out, n, [](D a) { return std::sin(a); }); return true;
+    case ScalarOp::kCos: map1<D, D>(x, out, n, [](D a) { return std::cos(a); }); return true;
+    case ScalarOp::kPow: map2<D, D>(x, out, n, [](D a, D b) { return std::pow(a, b); }); return true;
     default: return false;  // the slow way knows all
   }
 }
@@ -201,6 +230,9 @@ void apply_cast_block(DType to, DType from, const void* x, void* out, int64_t n)
     map1<double, int64_t>(&x, out, n, [](int64_t a) { return static_cast<double>(a); });
   } else if (!is_float(from) && is_integer(to)) {
     std::copy(ints, ints + n, static_cast<int64_t*>(out));
+    wrap_block(to, static_cast<int64_t*>(out), n);
+  } else if (is_float(from) && is_integer(to)) {
+    map1<int64_t, double>(&x, out, n, to_integer);
     wrap_block(to, static_cast<int64_t*>(out), n);
   } else if (!is_float(from) && to == DType::kBool) {
     map1<int64_t, int64_t>(&x, out, n, [](int64_t a) { return int64_t{a != 0}; });

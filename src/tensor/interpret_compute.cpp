@@ -79,10 +79,10 @@ class Accumulator {
         }
         break;
       case Combiner::kMax:
-        for (int64_t i = 0; i < n; ++i) value_ = beats<true>(x[i], value_) ? x[i] : value_;
+        for (int64_t i = 0; i < n; ++i) value_ = replaces<true>(x[i], value_) ? x[i] : value_;
         break;
       case Combiner::kMin:
-        for (int64_t i = 0; i < n; ++i) value_ = beats<false>(x[i], value_) ? x[i] : value_;
+        for (int64_t i = 0; i < n; ++i) value_ = replaces<false>(x[i], value_) ? x[i] : value_;
         break;
       case Combiner::kAnd:
         for (int64_t i = 0; i < n; ++i) value_ = combine_bits(value_, x[i], true);
@@ -139,6 +139,15 @@ class Accumulator {
       }
       return kGreater ? x > best : x < best;
     }
+  }
+
+  /// As the scalar max and min: +0 is greater than -0.
+  template <bool kGreater>
+  bool replaces(T x, T best) const {
+    if constexpr (std::is_same_v<T, double>) {
+      if (x == best) return std::signbit(best) == kGreater;
+    }
+    return beats<kGreater>(x, best);
   }
 
   template <bool kGreater, bool kLast>

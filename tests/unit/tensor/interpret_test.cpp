@@ -3,6 +3,8 @@
 #include <limits>
 #include <random>
 
+#include "tensor/interpret_block_ops.h"
+#include "tensor/interpret_blocks.h"
 #include "unit/tensor/graph_fixture.h"
 
 namespace stax::tensor {
@@ -36,6 +38,80 @@ class InterpretTest : public GraphFixture {
   }
   std::mt19937_64 random_{7};
 };
+
+// ---- operations on blocks
+
+TEST(InterpretBlocks, FastLoopsAreTheDefinition) {
+  using ir::Value64;
+  const std::vector<double> floats{0.0,  -0.0, 1,    -1,   0.5,   -0.5,  1.5,        -2.5, 3,    1e-300, 5e-324, 1e300,
+                                   kInf, -kInf, kNan, 127.5, 128, -129, 4294967296.0, 9e18, -9e18, 1e19,   0.1,    70000};
+  const std::vector<int64_t> ints{0, 1, -1, 2, 3, 7, 63, 64, 127, -128, 255, 32767, 65535, 2147483647, -2147483648LL, 4294967295, INT64_MAX, INT64_MIN};
+  for (int t = 0; t < ir::kDTypeCount; ++t) {
+    const auto type = static_cast<DType>(t);
+    std::vector<Value64> values;
+    for (double f : floats) {
+      if (ir::is_float(type)) values.push_back({.f = ir::round_to(type, f)});
+    }
+    for (int64_t i : ints) {
+      if (!ir::is_float(type)) values.push_back({.i = type == DType::kBool ? i & 1 : ir::wrap_integer(type, i)});
+    }
+    std::vector<Value64> a, c;
+    for (Value64 x : values) {
+      for (Value64 y : values) {
+        a.push_back(x);
+        c.push_back(y);
+      }
+    }
+    const auto n = static_cast<int64_t>(a.size());
+    std::vector<Value64> out(a.size());
+    const auto expect_bits = [&](Value64 want, Value64 got, bool is_float, const std::string& what) {
+      const bool same = is_float && std::isnan(want.f) ? std::isnan(got.f) : want.i == got.i;
+      EXPECT_TRUE(same) << what;
+    };
+    for (int k = 0; k <= static_cast<int>(ScalarOp::kHash); ++k) {
+      const auto op = static_cast<ScalarOp>(k);
+      if (op == ScalarOp::kSelect || op == ScalarOp::kCheckedIndex || op == ScalarOp::kHash) continue;
+      const void* arguments[] = {a.data(), c.data()};
+      try {
+        const Value64 first[] = {a[0], c[0]};
+        ir::evaluate_scalar_op(op, type, {first, static_cast<size_t>(ir::arity_of(op))});
+      } catch (const InternalError&) {
+        continue;  // not an operation on this type
+      }
+      reference::apply_op_block(op, type, arguments, out.data(), n);
+      const std::vector<DType> types(static_cast<size_t>(ir::arity_of(op)), type);
+      for (int64_t i = 0; i < n; ++i) {
+        const Value64 both[] = {a[i], c[i]};
+        expect_bits(ir::evaluate_scalar_op(op, type, {both, types.size()}), out[i], ir::is_float(ir::result_dtype(op, types)),
+                    fmt::format("{} {} of values {} and {}", ir::name_of(op), ir::name_of(type), i / static_cast<int64_t>(values.size()),
+                                i % static_cast<int64_t>(values.size())));
+      }
+    }
+    for (int u = 0; u < ir::kDTypeCount; ++u) {
+      const auto to = static_cast<DType>(u);
+      reference::apply_cast_block(to, type, values.data(), out.data(), static_cast<int64_t>(values.size()));
+      for (size_t i = 0; i < values.size(); ++i) {
+        expect_bits(ir::evaluate_cast(to, type, values[i]), out[i], ir::is_float(to),
+                    fmt::format("cast {} to {} of value {}", ir::name_of(type), ir::name_of(to), i));
+      }
+      // Through memory and back.
+      std::vector<char> memory(values.size() * 8);
+      if (to != type) continue;
+      reference::store_block(type, memory.data(), 0, values.data(), static_cast<int64_t>(values.size()));
+      reference::load_strided_block(type, memory.data(), 0, 1, out.data(), static_cast<int64_t>(values.size()));
+      for (size_t i = 0; i < values.size(); ++i) expect_bits(values[i], out[i], ir::is_float(type), fmt::format("{} {}", ir::name_of(type), i));
+    }
+  }
+}
+
+TEST_F(InterpretTest, MaximumOfZerosIsPositive) {
+  Value* x = input("x", DType::kF32, numbers({2, 3}));
+  output(b.reduce_axes(Combiner::kMax, x, {1}, false, DType::kF32));
+  output(b.reduce_axes(Combiner::kMin, x, {1}, false, DType::kF32));
+  const auto r = interpret(graph, {item(DType::kF32, {2, 3}, {-0.0, 0.0, -0.0, 0.0, -0.0, 0.0})});
+  for (double v : values_of(r[0].tensor)) EXPECT_FALSE(std::signbit(v));
+  for (double v : values_of(r[1].tensor)) EXPECT_TRUE(std::signbit(v));
+}
 
 // ---- maps
 
