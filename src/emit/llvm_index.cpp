@@ -232,13 +232,14 @@ Expr IndexEmitter::split_lanes(Expr e, const LaneRange& range) {
   symbolic::visit(e, [&](Expr node) {
     if (node.kind() != ExprKind::kFloorDiv && node.kind() != ExprKind::kMod) return;
     if (!symbolic::depends_on(node, range.var) || symbolic::depends_on(node.args()[1], range.var)) return;
-    if (node.args()[1].multiple() % range.width != 0) return;
+    const symbolic::Interval divisor = node.args()[1].range();
+    if (node.args()[1].multiple() % range.width != 0 || divisor.lo < 0) return;
     auto affine = symbolic::affine_in(node.args()[0], range.var);
     if (!affine || !affine->coefficient.is_constant(1)) return;
     Expr first = affine->rest + range.base;
     if (first.multiple() % range.width != 0) return;
     if (node.kind() == ExprKind::kFloorDiv) replaced[node.node()] = symbolic::floordiv(first, node.args()[1]);
-    else if (!node.args()[1].range().contains(0)) replaced[node.node()] = symbolic::mod(first, node.args()[1]) + (range.var - range.base);
+    else if (divisor.lo > 0) replaced[node.node()] = symbolic::mod(first, node.args()[1]) + (range.var - range.base);
   });
   return replaced.empty() ? e : symbolic::substitute(e, replaced);
 }

@@ -64,10 +64,6 @@ class Importer {
   /// Sequences that have no element yet: any tensor can be put into them, so that their element rank is still open.
   std::unordered_set<uint32_t> empty_sequences;   // by Value::id
 
-  /// Ranks that values of run-time rank have unless an extent happens to be 1: a Squeeze without axes of [n, 1, 4] gives rank 2. An
-  /// operator that needs a static rank gets that one, with a check.
-  std::unordered_map<uint32_t, int> likely_ranks;  // by Value::id
-
  private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
@@ -87,8 +83,6 @@ class Importer {
   const OperatorRow* find_operator(Frame& frame, const onnx::NodeProto& proto, int& opset);
   void bind(Frame& frame, const std::string& name, Binding binding, const std::string& where);
   void assume_checks(const tensor::Block& block, size_t first_op);
-  bool settle_ranks(Frame& frame, std::vector<Value*>& inputs);
-  void guess_ranks(const OperatorRow& row, const std::vector<Value*>& inputs, const Value* output);
   void fail_outputs(Frame& frame, const onnx::NodeProto& proto);
   std::string missing_name(const std::string& name, const Nodes& nodes) const;
   void report_unknown_operators(Frame& frame, const onnx::NodeProto& proto);

@@ -434,36 +434,6 @@ void Importer::assume_checks(const tensor::Block& block, size_t first_op) {
   }
 }
 
-/// Gives inputs of run-time rank the rank that they most likely have; false if there are none such.
-bool Importer::settle_ranks(Frame& frame, std::vector<Value*>& inputs) {
-  bool changed = false;
-  for (Value*& value : inputs) {
-    if (!value || !value->type.is_tensor() || value->type.has_static_rank()) continue;
-    const auto likely = likely_ranks.find(value->id);
-    if (likely == likely_ranks.end()) continue;
-    const std::string name = value->name;
-    value = of_rank(*frame.builder, value, likely->second);
-    if (value->name.empty()) value->name = name;
-    changed = true;
-  }
-  return changed;
-}
-
-/// Elementwise operators hand the likely rank on.
-void Importer::guess_ranks(const OperatorRow& row, const std::vector<Value*>& inputs, const Value* output) {
-  if (!output->type.is_tensor() || output->type.has_static_rank() || likely_ranks.contains(output->id)) return;
-  const auto is_in = [&](std::span<const OperatorRow> table) { return &row >= table.data() && &row < table.data() + table.size(); };
-  if (!is_in(elementwise_operators()) && !is_in(activation_operators())) return;
-  int rank = 0;
-  for (const Value* value : inputs) {
-    if (!value) continue;
-    const auto likely = likely_ranks.find(value->id);
-    if (!value->type.has_static_rank() && likely == likely_ranks.end()) return;
-    rank = std::max(rank, value->type.has_static_rank() ? value->type.static_rank() : likely->second);
-  }
-  likely_ranks[output->id] = rank;
-}
-
 void Importer::call_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset, const std::vector<Binding>& inputs) {
   std::vector<Value*> values;
   for (const Binding& input : inputs) values.push_back(input.value);
@@ -479,7 +449,6 @@ void Importer::call_operator(Frame& frame, const onnx::NodeProto& proto, const O
     Value* value = k < static_cast<int>(result.outputs.size()) ? result.outputs[k] : nullptr;
     if (!value) unsupported("{}: its output number {}, '{}'", where, k + 1, name);
     if (value->name.empty()) value->name = name;
-    guess_ranks(row, values, value);
     bind(frame, name, {Binding::State::kPresent, value}, where);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that take their indices from a tensor, or make tensors of indices: the gather and scatter families, OneHot,
-// NonZero, Compress, Unique, TopK, ReverseSequence, TensorScatter.
+// NonZero, Compress, Unique, TopK, TensorScatter.
 //
 // An index may be negative, counted from the end; one outside is an error at run time.
 #include <algorithm>
@@ -186,7 +186,7 @@ void import_tensor_scatter(Node& n) {
   }));
 }
 
-// ---- OneHot, ReverseSequence ----------------------------------------------------------------------------------------
+// ---- OneHot ---------------------------------------------------------------------------------------------------------
 
 void import_one_hot(Node& n) {
   Builder& b = n.b();
@@ -206,25 +206,6 @@ void import_one_hot(Node& n) {
     const Scalar hot = logical_or(ir::equal(index, place), ir::equal(index + body.index(depth), place));
     const auto value = [&](int64_t k) { return body.load(values, std::vector<Expr>{b.constant_expr(k)}); };
     return ir::select(hot, value(1), value(0));
-  }));
-}
-
-void import_reverse_sequence(Node& n) {
-  Builder& b = n.b();
-  Value* x = n.input(0);
-  const int rank = n.rank(0);
-  const int batch = n.axis(n.integer("batch_axis", 1), rank), time = n.axis(n.integer("time_axis", 0), rank);
-  if (batch == time) n.fault("its attributes 'batch_axis' and 'time_axis' are the same axis");
-  index_operand(n, 1);
-  Value* lengths = n.input_of_rank(1, 1);
-  check_equal(b, lengths->type.extents[0], x->type.extents[batch], axis_of_input(0, lengths));
-  n.output(0, b.map(x->type.extents, [&](Body& body) {
-    std::vector<Scalar> at;
-    for (const Expr i : body.i) at.push_back(body.index(i));
-    const Scalar length = ir::cast(DType::kI64, body.load(lengths, std::vector<Expr>{body.i[batch]}));
-    const Scalar turned = body.checked(length - body.integer(DType::kI64, 1) - at[time], x->type.extents[time]);
-    at[time] = ir::select(ir::less(at[time], length), turned, at[time]);
-    return body.load(x, std::move(at));
   }));
 }
 
@@ -316,7 +297,6 @@ constexpr OperatorRow kOperators[] = {
     {"", "ScatterND", 11, import_scatter_nd},
     {"", "TensorScatter", 24, import_tensor_scatter},
     {"", "OneHot", 9, import_one_hot},
-    {"", "ReverseSequence", 10, import_reverse_sequence},
     {"", "NonZero", 9, import_nonzero},
     {"", "Compress", 9, import_compress},
     {"", "Unique", 11, import_unique},

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "frontend/importer.h"
 #include "frontend/scalar_words.h"
 #include "frontend/spelling.h"
 #include "support/error.h"
@@ -215,12 +214,7 @@ void import_squeeze(Node& n) {
       dropped[k] = symbolic::logical_and(dropped[k], symbolic::logical_not(in_front));
     }
   }
-  Value* result = drop_axes(b, x, dropped, kept);
-  if (!axes && !result->type.has_static_rank() && x->type.has_static_rank()) {
-    const auto is_kept = [](Expr flag) { return !is_one(flag); };
-    n.importer().likely_ranks[result->id] = static_cast<int>(std::count_if(dropped.begin(), dropped.end(), is_kept));
-  }
-  n.output(0, result);
+  n.output(0, drop_axes(b, x, dropped, kept));
 }
 
 /// Position q from the right: either a new axis, or the next axis of x from the right.

@@ -34,7 +34,6 @@ Importer::NodeResult Importer::run_operator(Frame& frame, const onnx::NodeProto&
     row.function(node);
     return {std::move(node.outputs_), std::move(node.absent_outputs_)};
   } catch (const UnsupportedError&) {
-    if (settle_ranks(frame, inputs)) return run_operator(frame, proto, row, opset, std::move(inputs));
     if (!run_time_ranked(inputs)) throw;
     std::optional<NodeResult> result = run_for_each_rank(frame, proto, row, opset, inputs);
     if (!result) throw;

@@ -171,6 +171,15 @@ bool apply_integer(ScalarOp op, DType t, const void* const* x, void* out, int64_
     wrap_block(t, static_cast<I*>(out), n);
     return true;
   };
+  if (t == DType::kBool) {
+    switch (op) {
+      case ScalarOp::kEqual: map2<I, I>(x, out, n, [](I a, I b) { return I{a == b}; }); return true;
+      case ScalarOp::kNot: map1<I, I>(x, out, n, [](I a) { return I{a == 0}; }); return true;
+      case ScalarOp::kAnd: map2<I, I>(x, out, n, [](I a, I b) { return a & b; }); return true;
+      case ScalarOp::kOr: map2<I, I>(x, out, n, [](I a, I b) { return a | b; }); return true;
+      default: return false;
+    }
+  }
   switch (op) {
     case ScalarOp::kAdd: map2<I, I>(x, out, n, [](I a, I b) { return I(U(a) + U(b)); }); return wrapped();
     case ScalarOp::kSub: map2<I, I>(x, out, n, [](I a, I b) { return I(U(a) - U(b)); }); return wrapped();
@@ -178,14 +187,6 @@ bool apply_integer(ScalarOp op, DType t, const void* const* x, void* out, int64_
     case ScalarOp::kEqual: map2<I, I>(x, out, n, [](I a, I b) { return I{a == b}; }); return true;
     case ScalarOp::kNotEqual: map2<I, I>(x, out, n, [](I a, I b) { return I{a != b}; }); return true;
     default: break;
-  }
-  if (t == DType::kBool) {
-    switch (op) {
-      case ScalarOp::kNot: map1<I, I>(x, out, n, [](I a) { return I{a == 0}; }); return true;
-      case ScalarOp::kAnd: map2<I, I>(x, out, n, [](I a, I b) { return a & b; }); return true;
-      case ScalarOp::kOr: map2<I, I>(x, out, n, [](I a, I b) { return a | b; }); return true;
-      default: return false;
-    }
   }
   if (t == DType::kU64) return false;
   switch (op) {

@@ -19,6 +19,10 @@ bool eliminate_common_subexpressions(Graph& graph);
 // eliminate_dead_ops: drops ops without uses and without effect. Checks and Binds whose symbols are used stay.
 bool eliminate_dead_ops(Graph& graph);
 
+// strengthen_integer_contractions: contractions of bytes with constant weights in float arithmetic where no partial sum can pass 2^24, so that the
+//   result is the same integer.
+bool strengthen_integer_contractions(Graph& graph);
+
 // assign_layouts: for contractions (combiner sum, body a product of two loads, one of them under casts or offsets), makes
 //   the operand whose axis becomes the vector axis contiguous along it: inserts a transposing Compute in front (folded at once
 //   if it is a constant).
