@@ -236,7 +236,7 @@ void KernelEmitter::store(const Place& place, Value* v) {
     }
     if (own_lane || stays_inside(place, vector_->range)) {
       Value* at = address_of(place);
-      if (!own_lane && storage.padded_rows && !vector_->conditional && may_spill_into_padding(place)) {
+      if (!own_lane && !vector_->conditional && spills_into_padding(place)) {
         tag(b_.CreateAlignedStore(memory, at, align), place.slot);
         return;
       }
@@ -262,10 +262,14 @@ void KernelEmitter::store(const Place& place, Value* v) {
   }
 }
 
-// Lanes past the end of the loop fall into the padding of their row, which nobody reads.
-bool KernelEmitter::may_spill_into_padding(const Place& place) const {
+// All lanes that do not run lie in the padding of their row, which nobody reads.
+bool KernelEmitter::spills_into_padding(const Place& place) const {
+  const Storage& storage = storage_[static_cast<size_t>(place.slot)];
+  if (vector_->live == 0 || storage.pitch == 0) return false;
   Expr first = symbolic::substitute(place.linear, {{vector_->range.var.node(), vector_->range.base}});
-  return first.is_constant() && first.constant() % widest_ == 0 && vector_->range.width <= widest_;
+  if (!first.is_constant()) return false;
+  const int64_t column = first.constant() % storage.pitch;
+  return column + vector_->live >= storage.row && column + vector_->range.width <= storage.pitch;
 }
 
 }  // namespace stax::emit

@@ -165,11 +165,14 @@ void KernelEmitter::place_on_stack(int slot) {
   int64_t elements = 1;
   if (buffer.strides.empty()) {
     const size_t rank = buffer.extents.size();
-    storage.padded_rows = storage.lanes == 0 && widest_ > 0 && rank > 0 && (rank == 1 || buffer.extents.back().constant() > 1);
+    const bool padded = storage.lanes == 0 && widest_ > 0 && rank > 0 && (rank == 1 || buffer.extents.back().constant() > 1);
     for (size_t axis = rank; axis-- > 0;) {
       storage.strides[axis] = table.constant(elements);
       int64_t extent = std::max<int64_t>(buffer.extents[axis].constant(), 0);
-      if (storage.padded_rows && axis + 1 == rank) extent = (extent + widest_ - 1) / widest_ * widest_;
+      if (padded && axis + 1 == rank) {
+        storage.row = extent;
+        storage.pitch = extent = (extent + widest_ - 1) / widest_ * widest_;
+      }
       elements *= extent;
     }
   } else {

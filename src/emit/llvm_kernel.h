@@ -39,7 +39,7 @@ class KernelEmitter {
     llvm::Value* pointer = nullptr;
     std::vector<Expr> strides;       // in elements
     int64_t slots = 0;               // elements of a stack slot, padding included; 0 elsewhere
-    bool padded_rows = false;        // a vector that begins inside a row at a multiple of the lanes stays inside its row's padding
+    int64_t row = 0, pitch = 0;      // rows padded to whole vectors: elements of a row, and from row to row; 0: not padded
     int lanes = 0;                   // not 0: allocated inside a vector loop, with one element per lane
     llvm::MDNode* scope = nullptr;   // alias scopes
     llvm::MDNode* other_scopes = nullptr;
@@ -67,6 +67,7 @@ class KernelEmitter {
     LaneRange range;
     llvm::Value* mask = nullptr;     // lanes that run; null: all
     bool scalar_tail = false;        // what is left after whole vectors runs in scalar code: masks would cost more
+    int64_t live = 0;                // the mask is known: these lanes run, the first ones; 0: it is not
     bool conditional = false;        // an If or a select is part of the mask
     bool may_be_empty = false;       // perhaps no lane runs
     bool safe_loads = true;          // what is read alike by all iterations may be read here, as some iteration is known to do so
@@ -139,7 +140,7 @@ class KernelEmitter {
   template <class F>
   void with_reversed(const Place& place, const F& f);
   bool can_mask(DType t) const;
-  bool may_spill_into_padding(const Place& place) const;
+  bool spills_into_padding(const Place& place) const;
   bool stays_inside(const Place& place, const LaneRange& range) const;
   llvm::Value* zeros();                                     // readable memory for lanes that do not load
   llvm::Value* sink();                                      // memory for lanes that do not store

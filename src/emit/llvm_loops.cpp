@@ -190,7 +190,8 @@ void KernelEmitter::emit_straight_vectors(const loop::For& s, Vector v, int64_t 
   }
   v.range.base = table.constant(at);
   v.copy = 0;
-  v.mask = lane_mask(b_.getInt64(static_cast<uint64_t>(extent - at)), width);
+  v.live = extent - at;
+  v.mask = lane_mask(b_.getInt64(static_cast<uint64_t>(v.live)), width);
   emit_lanes(s, v);
 }
 

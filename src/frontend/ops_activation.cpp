@@ -93,7 +93,7 @@ void import_hard_sigmoid(Node& n) {
 }
 
 void import_hard_swish(Node& n) {
-  activate(n, [](Scalar x) { return x * unit(x * like(x, 1.0 / 6) + like(x, 0.5)); });
+  activate(n, [](Scalar x) { return x * unit(x * like(x, static_cast<double>(1.0F / 6)) + like(x, 0.5)); });
 }
 
 void import_swish(Node& n) {

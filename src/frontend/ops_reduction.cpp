@@ -89,20 +89,9 @@ Value* drop_reduced(Node& n, Value* v, const Value* x, const Region& region) {
     masks.assign(rank, zero_of(b));
     for (int axis : region.axes) masks[axis] = one_of(b);
   }
-  if (!x->type.has_static_rank()) return drop_axes(b, keep_rank(v, x), masks);
-  if (!region.removed) return drop_axes(b, v, masks);
-  // So many axes stay; the one before which j stay is axis j of the result.
-  std::vector<Expr> kept;
-  for (int j = 0; j < rank - *region.removed; ++j) {
-    Expr extent = one_of(b), before = zero_of(b);
-    for (int d = 0; d < rank; ++d) {
-      const Expr here = symbolic::logical_and(symbolic::logical_not(masks[d]), symbolic::equal(before, j));
-      extent = symbolic::select(here, x->type.extents[d], extent);
-      before = before + (1 - masks[d]);
-    }
-    kept.push_back(extent);
-  }
-  return b.op(tensor::Reshape{}, {v}, {tensor::Type::tensor(v->type.dtype, kept)})->result();
+  std::optional<int> left;
+  if (region.removed && x->type.has_static_rank()) left = rank - *region.removed;
+  return drop_axes(b, keep_rank(v, x), masks, left);
 }
 
 struct Reduction {

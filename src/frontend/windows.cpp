@@ -44,12 +44,16 @@ Window read_window(Node& n, std::vector<Expr> kernel, const std::vector<Expr>& i
   w.after = w.before;
   const std::string mode = n.text("auto_pad", "NOTSET");
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-    // As many windows as strides begun; what the windows need beyond the input is halved between the two ends.
+    // As many windows as strides begun; what the windows need beyond the input is halved between the two ends. Windows shorter than a stride may
+    // need less than the input has: the padding is negative then, and its half is rounded towards 0.
     for (int k = 0; k < rank; ++k) {
       const Expr windows = symbolic::ceildiv(input[k], w.stride[k]);
-      const Expr total = symbolic::max((windows - 1) * w.stride[k] + w.span(k) - input[k], 0);
-      const Expr less = symbolic::floordiv(total, 2);
-      w.before[k] = mode == "SAME_UPPER" ? less : total - less;
+      const Expr need = (windows - 1) * w.stride[k] + w.span(k) - input[k];
+      const bool covers = w.span(k).range().lo >= w.stride[k];
+      const Expr total = covers ? symbolic::max(need, 0) : need;
+      const Expr rest = mode == "SAME_UPPER" ? total : total + 1;
+      const Expr half = symbolic::floordiv(rest, 2);
+      w.before[k] = covers ? half : symbolic::select(symbolic::less(rest, b.constant_expr(0)), -symbolic::floordiv(-rest, 2), half);
       w.after[k] = total - w.before[k];
     }
   } else if (mode == "NOTSET" || mode.empty()) {

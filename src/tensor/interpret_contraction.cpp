@@ -2,14 +2,15 @@
 // Sums of products for the reference interpreter.
 //
 // Evaluated point by point, a convolution costs a few nanoseconds a product and a small network minutes. Instead, each factor is
-// evaluated once for every element of the tensor it reads and kept as an array of doubles, with the axis along which results
-// are computed side by side moved last. Then the sums are rows of multiply-adds over contiguous doubles:
+// evaluated beforehand and kept as an array of doubles, with the axis along which results are computed side by side last. Then the
+// sums are rows of multiply-adds over contiguous doubles:
 //
 //   sums[outer, v] += narrow[outer, r] * wide[outer, r, v]      for all r, four at a time
 //
-// Both arrays are addressed by a base for the outer point plus an offset for the reduction point, so that one loop serves
-// matrix products in all layouts, convolutions, and batches of them. Integers go the same way where no sum can leave the
-// 53 bits of a double, which is exact.
+// A factor that reads one tensor at affine indices is evaluated once for each element of the tensor; any other once for each point of
+// the axes that it depends on. Both arrays are addressed by a base for the outer point plus an offset for the reduction point, so
+// that one loop serves matrix products in all layouts, convolutions, and batches of them. Integers go the same way where no sum
+// can leave the 53 bits of a double, which is exact.
 #include "tensor/interpret_contraction.h"
 
 #include <algorithm>
@@ -41,20 +42,19 @@ constexpr int64_t kMostElements = int64_t{1} << 28;
 constexpr int64_t kMostReductions = 1 << 22;
 constexpr int64_t kRowChunk = 512;               // doubles of a row worked on at a time: stays in the nearest cache
 
-/// A factor evaluated over the elements of the tensor that it reads.
+/// A factor and its values: over the elements of the tensor that it reads, or over the axes that it depends on.
 struct Factor {
   Scalar body;
-  Scalar main;                       // the load whose indices address the elements
+  std::vector<size_t> axes;          // it depends on
+  bool over_elements = false;
+  Scalar main;                       // over elements: the load whose indices address them
   std::vector<AffineForm> index;     // of main, over axes and reductions
-  std::vector<int64_t> order;        // dims of the tensor as they lie in `values`
   std::vector<double> values;
   std::vector<int64_t> coefficients; // of the address in `values`, by axis
   int64_t base = 0;
 
-  bool depends_on(size_t axis) const {
-    return std::any_of(index.begin(), index.end(), [&](const AffineForm& f) { return f.coefficients[axis] != 0; });
-  }
-  /// The dim that alone moves with `axis`, one element a step; -1 if there is none.
+  bool depends_on(size_t axis) const { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
+  /// The dim of the tensor that alone moves with `axis`, one element a step; -1 if there is none.
   int unit_dim(size_t axis) const {
     int found = -1;
     for (size_t k = 0; k < index.size(); ++k) {
@@ -64,6 +64,7 @@ struct Factor {
     }
     return found;
   }
+  bool can_be_contiguous(size_t axis) const { return !over_elements || unit_dim(axis) >= 0; }
 };
 
 bool only_reads(symbolic::Expr e, const std::unordered_set<const ExprNode*>& given, const std::unordered_set<const ExprNode*>& axes) {
@@ -73,11 +74,11 @@ bool only_reads(symbolic::Expr e, const std::unordered_set<const ExprNode*>& giv
   return std::all_of(e.args().begin(), e.args().end(), [&](symbolic::Expr a) { return only_reads(a, given, axes); });
 }
 
-/// Finds the main load of a factor; false if the factor is of another form.
-bool analyze(Factor& f, BlockProgram& box, const std::unordered_set<const ExprNode*>& axes, std::span<const Source> sources) {
+/// Whether the factor is a function of one tensor's elements at affine indices; finds the load that addresses them.
+bool find_main_load(Factor& f, IndexForms& box, const std::unordered_set<const ExprNode*>& axes, std::span<const Source> sources) {
   bool legal = true;
   ir::visit(f.body, [&](Scalar x) {
-    if (x->kind == ScalarKind::kAccumulator || (x->kind == ScalarKind::kOp && x->op == ScalarOp::kCheckedIndex)) legal = false;
+    if (x->kind == ScalarKind::kOp && x->op == ScalarOp::kCheckedIndex) legal = false;
     if (x->kind != ScalarKind::kLoad) return;
     for (Scalar a : x->args) legal = legal && ir::as_expr(a);
     if (!f.main || x->args.size() > f.main->args.size()) f.main = x;
@@ -86,7 +87,7 @@ bool analyze(Factor& f, BlockProgram& box, const std::unordered_set<const ExprNo
   std::unordered_set<const ExprNode*> given;
   for (size_t k = 0; k < f.main->args.size(); ++k) {
     const symbolic::Expr e = ir::as_expr(f.main->args[k]);
-    const auto form = box.affine(e);
+    const std::optional<AffineForm>& form = box.of(e).affine;
     if (!form || form->range.lo < 0 || form->range.hi >= sources[f.main->slot].extents[k]) return false;
     f.index.push_back(*form);
     if (form->is_constant()) {
@@ -101,33 +102,46 @@ bool analyze(Factor& f, BlockProgram& box, const std::unordered_set<const ExprNo
   return legal;
 }
 
-/// Evaluates the factor for each element of its tensor, dim `last` innermost (if >= 0). Null if some element is faulty.
-bool materialize(Factor& f, int last, std::span<const Source> sources, const Bindings& bindings, symbolic::Interval* range) {
-  const Source& source = sources[f.main->slot];
-  const int rank = static_cast<int>(source.extents.size());
-  for (int k = 0; k < rank; ++k) {
-    if (k != last) f.order.push_back(k);
+/// Decides how the factor is evaluated; false if that would cost too much for `work` products.
+bool analyze(Factor& f, IndexForms& box, const std::vector<symbolic::Expr>& vars, const std::vector<int64_t>& extents,
+             std::span<const Source> sources, int64_t work) {
+  std::unordered_set<const ExprNode*> symbols, axes;
+  bool legal = true;
+  ir::visit(f.body, [&](Scalar x) {
+    if (x->kind == ScalarKind::kAccumulator) legal = false;
+    if (x->kind != ScalarKind::kIndex) return;
+    for (symbolic::Expr s : symbolic::free_symbols(x->index)) symbols.insert(s.node());
+  });
+  if (!legal) return false;
+  int64_t points = 1;
+  for (size_t d = 0; d < vars.size(); ++d) {
+    axes.insert(vars[d].node());
+    if (!symbols.contains(vars[d].node())) continue;
+    f.axes.push_back(d);
+    points = saturating_mul(points, extents[d]);
   }
-  if (last >= 0) f.order.push_back(last);
-  std::vector<symbolic::Expr> vars;
-  std::vector<int64_t> extents;
-  for (int64_t k : f.order) {
-    const symbolic::Expr e = ir::as_expr(f.main->args[k]);
-    // A constant index stays what it is: the axis then has one point only.
-    const bool constant = f.index[k].is_constant();
-    vars.push_back(constant ? symbolic::Expr() : e);
-    extents.push_back(constant ? 1 : source.extents[k]);
+  if (find_main_load(f, box, axes, sources)) {
+    int64_t elements = 1;
+    for (size_t k = 0; k < f.index.size(); ++k) {
+      if (!f.index[k].is_constant()) elements = saturating_mul(elements, sources[f.main->slot].extents[k]);
+    }
+    f.over_elements = elements <= kMostElements && elements / 4 <= work;
   }
+  return f.over_elements || (points <= kMostElements && points <= work / 4);
+}
+
+/// Evaluates the factor over `vars` x `extents`. False if some point is faulty.
+bool evaluate_factor(Factor& f, const std::vector<symbolic::Expr>& vars, const std::vector<int64_t>& extents, std::span<const Source> sources,
+                     const Bindings& bindings, symbolic::Interval* range) {
   BlockProgram program(vars, extents, sources, bindings);
   program.add_root(f.body);
-  if (program.may_fault(0)) return false;
   *range = program.range(0);
   program.finish();
-  if (program.count() > kMostElements) return false;
   f.values.resize(program.count());
   const bool is_float = ir::is_float(f.body->dtype);
   for (int64_t start = 0; start < program.count();) {
     const int64_t n = program.run(start, program.count() - start);
+    if (program.faults(0) != nullptr) return false;
     if (is_float) {
       std::copy_n(program.floats(0), n, f.values.begin() + start);
     } else {
@@ -135,19 +149,58 @@ bool materialize(Factor& f, int last, std::span<const Source> sources, const Bin
     }
     start += n;
   }
-  std::vector<int64_t> strides(rank, 0);
+  return true;
+}
+
+/// Row-major strides of dims that lie in the order given.
+std::vector<int64_t> strides_in_order(const std::vector<size_t>& order, const std::vector<int64_t>& extents, size_t count) {
+  std::vector<int64_t> strides(count, 0);
   int64_t stride = 1;
-  for (int k = rank - 1; k >= 0; --k) {
-    strides[f.order[k]] = stride;
+  for (size_t k = order.size(); k-- > 0;) {
+    strides[order[k]] = stride;
     stride *= extents[k];
   }
-  f.coefficients.assign(f.index.empty() ? 0 : f.index[0].coefficients.size(), 0);
-  for (int k = 0; k < rank; ++k) {
+  return strides;
+}
+
+bool materialize_elements(Factor& f, int last, size_t axis_count, std::span<const Source> sources, const Bindings& bindings,
+                          symbolic::Interval* range) {
+  std::vector<size_t> order;
+  for (size_t k = 0; k < f.index.size(); ++k) {
+    if (static_cast<int>(k) != last) order.push_back(k);
+  }
+  if (last >= 0) order.push_back(static_cast<size_t>(last));
+  std::vector<symbolic::Expr> vars;
+  std::vector<int64_t> extents;
+  for (size_t k : order) {
+    // A constant index stays what it is: the axis then has one point only.
+    const bool constant = f.index[k].is_constant();
+    vars.push_back(constant ? symbolic::Expr() : ir::as_expr(f.main->args[k]));
+    extents.push_back(constant ? 1 : sources[f.main->slot].extents[k]);
+  }
+  if (!evaluate_factor(f, vars, extents, sources, bindings, range)) return false;
+  const std::vector<int64_t> strides = strides_in_order(order, extents, f.index.size());
+  f.coefficients.assign(axis_count, 0);
+  for (size_t k = 0; k < f.index.size(); ++k) {
     if (f.index[k].is_constant()) continue;
     f.base += f.index[k].base * strides[k];
-    for (size_t d = 0; d < f.coefficients.size(); ++d) f.coefficients[d] += f.index[k].coefficients[d] * strides[k];
+    for (size_t d = 0; d < axis_count; ++d) f.coefficients[d] += f.index[k].coefficients[d] * strides[k];
   }
   return true;
+}
+
+bool materialize_points(Factor& f, int row_axis, const std::vector<symbolic::Expr>& all_vars, const std::vector<int64_t>& all_extents,
+                        std::span<const Source> sources, const Bindings& bindings, symbolic::Interval* range) {
+  std::vector<size_t> order = f.axes;
+  std::stable_partition(order.begin(), order.end(), [&](size_t d) { return static_cast<int>(d) != row_axis; });
+  std::vector<symbolic::Expr> vars;
+  std::vector<int64_t> extents;
+  for (size_t d : order) {
+    vars.push_back(all_vars[d]);
+    extents.push_back(all_extents[d]);
+  }
+  f.coefficients = strides_in_order(order, extents, all_vars.size());
+  return evaluate_factor(f, vars, extents, sources, bindings, range);
 }
 
 /// rows[m][j] += narrow[m][narrow_offsets[r]] * wide[wide_offsets[r] + j * step] for j < n and all r.
@@ -204,7 +257,7 @@ int choose_row_axis(const Factor& p, const Factor& q, const std::vector<int64_t>
     const bool by_p = p.depends_on(d), by_q = q.depends_on(d);
     if (by_p == by_q) continue;
     const Factor& f = by_p ? p : q;
-    const int64_t score = std::min<int64_t>(extents[d], 64) * (f.unit_dim(d) >= 0 ? 4 : 1);
+    const int64_t score = std::min<int64_t>(extents[d], 64) * (f.can_be_contiguous(d) ? 4 : 1);
     if (score < best_score) continue;
     best = static_cast<int>(d);
     best_score = score;
@@ -296,30 +349,21 @@ bool contract(const Call& call, const Compute& c, std::span<const Source> source
   const bool is_float = ir::is_float(c.accumulate);
   if (product->kind != ScalarKind::kOp || product->op != ScalarOp::kMul || ir::is_float(product->dtype) != is_float) return false;
   if (!is_float && product->dtype != c.accumulate) return false;
-  std::unordered_set<const ExprNode*> axes;
-  for (Expr v : vars) axes.insert(v.node());
-  BlockProgram box(vars, extents, {}, call.bindings);
+  IndexForms box(vars, extents, call.bindings);
   Factor p, q;
   p.body = product->args[0];
   q.body = product->args[1];
-  if (!analyze(p, box, axes, sources) || !analyze(q, box, axes, sources)) return false;
-  for (const Factor* f : {&p, &q}) {
-    int64_t elements = 1;
-    for (size_t k = 0; k < f->index.size(); ++k) {
-      if (!f->index[k].is_constant()) elements = saturating_mul(elements, sources[f->main->slot].extents[k]);
-    }
-    if (elements > kMostElements || elements / 4 > work) return false;
-  }
+  if (!analyze(p, box, vars, extents, sources, work) || !analyze(q, box, vars, extents, sources, work)) return false;
   bool in_q = true;
   const int row_axis = choose_row_axis(p, q, extents, axis_count, &in_q);
   Factor& wide = in_q ? q : p;
   Factor& narrow = in_q ? p : q;
+  const auto materialize = [&](Factor& f, int row, symbolic::Interval* range) {
+    if (!f.over_elements) return materialize_points(f, row, vars, extents, sources, call.bindings, range);
+    return materialize_elements(f, row < 0 ? -1 : f.unit_dim(row), vars.size(), sources, call.bindings, range);
+  };
   symbolic::Interval wide_range, narrow_range;
-  if (!materialize(wide, row_axis < 0 ? -1 : wide.unit_dim(row_axis), sources, call.bindings, &wide_range)) return false;
-  if (!materialize(narrow, -1, sources, call.bindings, &narrow_range)) return false;
-  for (Factor* f : {&p, &q}) {
-    if (f->coefficients.empty()) f->coefficients.assign(extents.size(), 0);
-  }
+  if (!materialize(wide, row_axis, &wide_range) || !materialize(narrow, -1, &narrow_range)) return false;
   if (!is_float) {
     const auto greatest = [](symbolic::Interval i) { return std::max(std::abs(static_cast<double>(i.lo)), std::abs(static_cast<double>(i.hi))); };
     const double bound = greatest(wide_range) * greatest(narrow_range);

@@ -4,7 +4,7 @@
 
   test_semantics.py [--only ROW] [--print]
 
-The rows are the cases of semantics_cases.py: values that must come out exactly (NaN is NaN; the sign of zero does not count), or calls that must fail with
+The rows are the cases of semantics/cases.py: values that must come out exactly (NaN is NaN; the sign of zero does not count), or calls that must fail with
 certain words. Cases with values are put side by side into one model of each opset, so that a device compiles few models. --print shows the models.
 """
 import argparse
@@ -14,12 +14,12 @@ import tempfile
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parent / "semantics")]
 import harness as h
 import numpy as np
 import onnx.compose
 import onnx.parser
-from semantics_cases import CASES, DEVICES
+from cases import CASES, DEVICES
 
 
 def parse(case):

@@ -148,7 +148,7 @@ TEST(RandomSchedule, KeepsTheResults) {
   const char* rounds = std::getenv("STAX_TEST_ROUNDS");
   const char* first = std::getenv("STAX_TEST_SEED");
   const unsigned begin = first != nullptr ? static_cast<unsigned>(std::atoi(first)) : 1;
-  const unsigned end = begin + (rounds != nullptr ? static_cast<unsigned>(std::atoi(rounds)) : 150);
+  const unsigned end = begin + (rounds != nullptr ? static_cast<unsigned>(std::atoi(rounds)) : 80);
   const std::vector<const char*> kernels = {kMatmul, kMap,     kWindow,     kRow,     kStencil,
                                             kShift,  kInPlace, kTransposed, kScatter, kTriangle};
   int legal = 0;

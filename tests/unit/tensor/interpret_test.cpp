@@ -72,14 +72,13 @@ TEST(InterpretBlocks, FastLoopsAreTheDefinition) {
       const auto op = static_cast<ScalarOp>(k);
       if (op == ScalarOp::kSelect || op == ScalarOp::kCheckedIndex || op == ScalarOp::kHash) continue;
       const void* arguments[] = {a.data(), c.data()};
+      const std::vector<DType> types(static_cast<size_t>(ir::arity_of(op)), type);
       try {
-        const Value64 first[] = {a[0], c[0]};
-        ir::evaluate_scalar_op(op, type, {first, static_cast<size_t>(ir::arity_of(op))});
+        ir::result_dtype(op, types);
       } catch (const InternalError&) {
         continue;  // not an operation on this type
       }
       reference::apply_op_block(op, type, arguments, out.data(), n);
-      const std::vector<DType> types(static_cast<size_t>(ir::arity_of(op)), type);
       for (int64_t i = 0; i < n; ++i) {
         const Value64 both[] = {a[i], c[i]};
         expect_bits(ir::evaluate_scalar_op(op, type, {both, types.size()}), out[i], ir::is_float(ir::result_dtype(op, types)),
@@ -382,6 +381,47 @@ TEST_F(InterpretTest, StridedConvolutionMatchesPlainLoops) {
     }
   }
   expect_near(run({item(DType::kF32, {2, kChannels, kSize, kSize}, u), item(DType::kF32, {kOut, kChannels, kWindow, kWindow}, v)}), expected, 1e-4);
+}
+
+TEST_F(InterpretTest, PackedWeightsAndPaddedInputs) {
+  // Indices that are not affine: weights in panels of 8 columns, and an input that is padded where it is read.
+  constexpr int64_t kM = 30, kN = 20, kK = 25;
+  Value* x = input("x", DType::kF32, numbers({kM, kK - 4}));
+  Value* w = input("w", DType::kF32, numbers({3, kK, 8}));
+  output(b.reduce(Combiner::kSum, DType::kF32, numbers({kM, kN}), numbers({kK}), [&](Body& body) {
+    const Expr r = body.r[0], j = body.i[1];
+    const Scalar inside = binary(ScalarOp::kAnd, less_equal(body.index(number(2)), body.index(r)), less(body.index(r), body.index(number(kK - 2))));
+    const Scalar element = select(inside, body.load(x, {body.i[0], r - 2}), body.number(DType::kF32, 0));
+    return element * body.load(w, {floordiv(j, 8), r, mod(j, 8)});
+  }));
+  const auto u = random_values(kM * (kK - 4)), v = random_values(3 * kK * 8);
+  std::vector<double> expected;
+  for (int64_t i = 0; i < kM; ++i) {
+    for (int64_t j = 0; j < kN; ++j) {
+      double sum = 0;
+      for (int64_t r = 2; r < kK - 2; ++r) sum += u[i * (kK - 4) + r - 2] * v[(j / 8 * kK + r) * 8 + j % 8];
+      expected.push_back(sum);
+    }
+  }
+  expect_near(run({item(DType::kF32, {kM, kK - 4}, u), item(DType::kF32, {3, kK, 8}, v)}), expected, 1e-4);
+}
+
+TEST_F(InterpretTest, ContractionsReportFaultsToo) {
+  Value* x = input("x", DType::kF32, numbers({40, 40}));
+  Value* at = input("at", DType::kI64, numbers({40}));
+  Value* w = input("w", DType::kF32, numbers({40, 40}));
+  b.source = "Gather node 'g'";
+  output(b.reduce(Combiner::kSum, DType::kF32, numbers({40, 40}), numbers({40}), [&](Body& body) {
+    const Scalar row = body.checked(body.load(at, {body.i[0]}), number(40));
+    return body.load(x, std::vector<Scalar>{row, body.index(body.r[0])}) * body.load(w, {body.r[0], body.i[1]});
+  }));
+  std::vector<double> rows(40, 3.0);
+  const auto u = random_values(1600), v = random_values(1600);
+  const auto result = run({item(DType::kF32, {40, 40}, u), item(DType::kI64, {40}, rows), item(DType::kF32, {40, 40}, v)});
+  EXPECT_EQ(result[0], result[40]);
+  rows[17] = 40;
+  EXPECT_EQ(message_of([&] { run({item(DType::kF32, {40, 40}, u), item(DType::kI64, {40}, rows), item(DType::kF32, {40, 40}, v)}); }),
+            "Gather node 'g': index 40 is out of range for an extent of 40");
 }
 
 TEST_F(InterpretTest, IntegerProductsWithZeroPointsAreExact) {
