@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emit/llvm_index.h"
 
+#include <llvm/IR/InlineAsm.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -194,6 +196,18 @@ Value* IndexEmitter::condition(Expr e) {
   return b_.CreateICmpNE(value(e), b_.getInt64(0));
 }
 
+// The same address, of which the code generator does not know where it comes from. Left alone it takes addresses that outer loops have made apart
+// again, and computes them anew in each iteration of the loops inside, rather than spend a register on each.
+Value* IndexEmitter::kept(Value* address) {
+  auto [known, fresh] = kept_.try_emplace(address, nullptr);
+  auto* made = llvm::dyn_cast<llvm::Instruction>(address);
+  if (!fresh || made == nullptr) return fresh ? known->second = address : known->second;
+  llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(made->getNextNode());
+  auto* type = llvm::FunctionType::get(address->getType(), {address->getType()}, false);
+  return known->second = b_.CreateCall(llvm::InlineAsm::get(type, "", "=r,0", false), {address});
+}
+
 // Outermost part first, so that each scope adds its own offset to an address that outer scopes have made.
 Value* IndexEmitter::address(Value* buffer, Expr linear, llvm::Type* element) {
   if (linear.is_constant(0)) return buffer;
@@ -206,7 +220,7 @@ Value* IndexEmitter::address(Value* buffer, Expr linear, llvm::Type* element) {
   if (auto found = known.find(moving.node()); found != known.end()) {
     result = found->second;
   } else {
-    Value* base = split.outer ? address(buffer, split.outer, element) : buffer;
+    Value* base = split.outer ? kept(address(buffer, split.outer, element)) : buffer;
     Expr offset;
     for (Expr arg : split.inner) offset = offset ? offset + arg : arg;
     Value* steps = value(offset);

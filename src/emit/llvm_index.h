@@ -44,6 +44,7 @@ class IndexEmitter {
   llvm::Value* value(Expr e);       // i64
   llvm::Value* condition(Expr e);   // e != 0
   llvm::Value* address(llvm::Value* buffer, Expr linear, llvm::Type* element);
+  llvm::Value* kept(llvm::Value* address);
   llvm::Value* value(Expr e, const LaneRange& range);      // a vector where e depends on range.var
   llvm::Value* condition(Expr e, const LaneRange& range);
   Expr first_lane(Expr e, const LaneRange& range);
@@ -79,6 +80,7 @@ class IndexEmitter {
   llvm::IRBuilder<>& b_;
   std::function<bool(Expr)> nonnegative_;
   std::vector<Scope> scopes_;
+  std::unordered_map<llvm::Value*, llvm::Value*> kept_;
   std::unordered_map<const symbolic::ExprNode*, Binding> bindings_;
   symbolic::Substitution replacements_;
   symbolic::Substitution resolved_;

@@ -265,14 +265,14 @@ void import_deform_conv(Node& n) {
   n.output(0, b.reshape(convolve(b, c), joined({batch, b.extent(w, 0)}, output)));
 }
 
-/// How many spatial axes there are: what attributes or shapes say, else 2.
-int image_rank(Node& n) {
+/// How many spatial axes there are, if attributes or shapes say.
+std::optional<int> image_rank(Node& n) {
   for (const char* name : {"strides", "dilations"})
     if (const auto values = n.integers(name); values && !values->empty()) return static_cast<int>(values->size());
   if (const auto pads = n.integers("pads"); pads && !pads->empty()) return static_cast<int>(pads->size() / 2);
   for (int k = 1; k <= 2; ++k)
     if (const Expr length = n.element_count(n.input(k)); length.is_constant()) return static_cast<int>(length.constant());
-  return 2;
+  return std::nullopt;
 }
 
 /// Adds up columns [n, c * block.., windows] into images: each pixel sums the taps whose windows cover it. As a gather: tap k of a
@@ -282,9 +282,15 @@ void import_col2im(Node& n) {
   need_rank(n, 0, 3, 3);
   Value* x = n.input(0);
   const DType t = n.dtype();
-  const int spatial = image_rank(n);
-  const std::vector<Expr> image = n.exact_ints(n.input(1), spatial, {0, symbolic::kMaxExtent});
-  const std::vector<Expr> block = n.exact_ints(n.input(2), spatial, {1, symbolic::kMaxExtent});
+  // Where only the run tells, an image has three axes, of which the last ones may have one pixel.
+  const std::optional<int> known = image_rank(n);
+  const int spatial = known.value_or(3);
+  const auto shape = [&](int k, int64_t least) {
+    const symbolic::Interval range{least, symbolic::kMaxExtent};
+    return known ? n.exact_ints(n.input(k), spatial, range) : n.padded_ints(n.input(k), spatial, 1, range);
+  };
+  const std::vector<Expr> image = shape(1, 0), block = shape(2, 1);
+  check_equal(b, n.element_count(n.input(1)), n.element_count(n.input(2)), "lengths of image_shape and block_shape");
   const std::vector<int64_t> stride = per_axis(n, "strides", spatial, 1, 1), dilation = per_axis(n, "dilations", spatial, 1, 1);
   std::vector<int64_t> pads = n.integers("pads").value_or(std::vector<int64_t>{});
   if (pads.empty()) pads.assign(2 * spatial, 0);
@@ -300,21 +306,23 @@ void import_col2im(Node& n) {
   if (2 + 2 * spatial > tensor::kMaxRank) n.unsupported("more than 3 spatial axes");
   Value* view = b.reshape(x, joined({n.extent(0, 0), channels}, block, windows));
   const DType sum = sum_accumulator(t);
-  n.output(0, b.reduce(
-                  Combiner::kSum, sum, joined({n.extent(0, 0), channels}, image), block,
-                  [&](Body& body) {
-                    std::vector<Expr> window;
-                    Expr inside = one_of(b);
-                    for (int k = 0; k < spatial; ++k) {
-                      const Expr position = body.i[2 + k] + pads[k] - body.r[k] * dilation[k];
-                      window.push_back(symbolic::floordiv(position, stride[k]));
-                      inside = symbolic::logical_and(inside, symbolic::equal(symbolic::mod(position, stride[k]), 0));
-                      inside = symbolic::logical_and(inside, within(window[k], windows[k]));
-                    }
-                    const Scalar value = body.load(view, joined(part(body.i, 0, 2), body.r, window));
-                    return ir::select(holds(body, inside), ir::cast(sum, value), body.integer(sum, 0));
-                  },
-                  [&](Body&, Scalar a) { return ir::cast(t, a); }));
+  const std::vector<Expr> extents = joined({n.extent(0, 0), channels}, image);
+  Value* y = b.reduce(
+      Combiner::kSum, sum, extents, block,
+      [&](Body& body) {
+        std::vector<Expr> window;
+        Expr inside = one_of(b);
+        for (int k = 0; k < spatial; ++k) {
+          const Expr position = body.i[2 + k] + pads[k] - body.r[k] * dilation[k];
+          window.push_back(symbolic::floordiv(position, stride[k]));
+          inside = symbolic::logical_and(inside, symbolic::equal(symbolic::mod(position, stride[k]), 0));
+          inside = symbolic::logical_and(inside, within(window[k], windows[k]));
+        }
+        const Scalar value = body.load(view, joined(part(body.i, 0, 2), body.r, window));
+        return ir::select(holds(body, inside), ir::cast(sum, value), body.integer(sum, 0));
+      },
+      [&](Body&, Scalar a) { return ir::cast(t, a); });
+  n.output(0, known ? y : with_leading_extents(b, y, extents, n.element_count(n.input(1)) + 2));
 }
 
 constexpr OperatorRow kRows[] = {

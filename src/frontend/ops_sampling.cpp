@@ -129,39 +129,49 @@ void import_grid_sample(Node& n) {
   }));
 }
 
-/// Positions from -1 to 1 along each axis of an image, moved by a matrix.
+/// Positions from -1 to 1 along each axis of an image, moved by a matrix. An image has rows and columns, and may have a depth; where only
+/// the run tells, it is treated as one with a depth of 1, which `deep` (1 or 0) takes out of the result.
 void import_affine_grid(Node& n) {
   Builder& b = n.b();
   need_rank(n, 0, 3, 3);
-  Value* theta = n.input(0);
+  Value *theta = n.input(0), *given = n.input(1);
   const DType type = n.dtype(), t = ir::compute_type(type);
-  int spatial = 2;
-  if (n.element_count(n.input(1)).is_constant()) spatial = static_cast<int>(n.element_count(n.input(1)).constant()) - 2;
-  else if (n.extent(0, 1).is_constant()) spatial = static_cast<int>(n.extent(0, 1).constant());
-  if (spatial != 2 && spatial != 3) n.fault("size has to name a batch, channels, and 2 or 3 spatial extents");
-  const std::vector<Expr> size = n.exact_ints(n.input(1), spatial + 2, {0, symbolic::kMaxExtent});
+  const Expr count = n.element_count(given);
+  Expr spatial = count.is_constant() ? count - 2 : n.extent(0, 1);
+  b.check(symbolic::logical_or(symbolic::equal(spatial, 2), symbolic::equal(spatial, 3)),
+          "an image of {0} axes; they have to be 2 or 3", {spatial});
+  check_equal(b, count, spatial + 2, "length of size and what theta is for");
+  check_equal(b, n.extent(0, 1), spatial, "rows of theta and spatial axes");
+  check_equal(b, n.extent(0, 2), spatial + 1, "columns of theta and spatial axes plus 1");
+  const std::vector<Expr> size = n.padded_ints(given, 5, 1, {0, symbolic::kMaxExtent});
   check_equal(b, n.extent(0, 0), size[0], "batches of theta and size");
-  check_equal(b, n.extent(0, 1), b.constant_expr(spatial), "rows of theta and spatial axes");
-  check_equal(b, n.extent(0, 2), b.constant_expr(spatial + 1), "columns of theta and spatial axes plus 1");
+  const Expr deep = symbolic::equal(spatial, 3);
+  const std::vector<Expr> image = {symbolic::select(deep, size[2], one_of(b)), symbolic::select(deep, size[3], size[2]),
+                                   symbolic::select(deep, size[4], size[3])};
   const bool align = n.integer("align_corners", 0) != 0;
-  n.output(0, b.map(joined({n.extent(0, 0)}, part(size, 2), {b.constant_expr(spatial)}), [&](Body& body) {
-    const Expr row = body.i[spatial + 1];
-    Scalar sum = ir::cast(t, body.load(theta, {body.i[0], row, b.constant_expr(spatial)}));
-    for (int k = 0; k < spatial; ++k) {
-      const Expr length = size[2 + k], i = body.i[1 + k];
-      const Scalar one = body.number(t, 1);
-      Scalar p;
-      if (align) {
-        const Scalar step = number_of(body, t, i * 2) / number_of(body, t, length - 1);
-        p = ir::select(holds(body, symbolic::less(one_of(b), length)), step - one, -one);
-      } else {
-        p = number_of(body, t, i * 2 + 1) / number_of(body, t, length) - one;
-      }
-      // Columns are x, y, (z): the innermost axis first.
-      sum = sum + ir::cast(t, body.load(theta, {body.i[0], row, b.constant_expr(spatial - 1 - k)})) * p;
-    }
+  Value* grid = b.map(joined({size[0]}, image, {spatial}), [&](Body& body) {
+    const Expr row = body.i[4];
+    const auto matrix = [&](Expr column) { return ir::cast(t, body.load(theta, {body.i[0], row, column})); };
+    const Scalar one = body.number(t, 1);
+    const auto position = [&](int k) {
+      const Expr length = image[k], i = body.i[1 + k];
+      if (!align) return number_of(body, t, i * 2 + 1) / number_of(body, t, length) - one;
+      const Scalar step = number_of(body, t, i * 2) / number_of(body, t, length - 1);
+      return ir::select(holds(body, symbolic::less(one_of(b), length)), step - one, -one);
+    };
+    // Columns are x, y, (z,) and the offset.
+    Scalar sum = matrix(spatial) + matrix(zero_of(b)) * position(2) + matrix(one_of(b)) * position(1);
+    sum = sum + ir::select(holds(body, deep), matrix(b.constant_expr(2)) * position(0), body.number(t, 0));
     return ir::cast(type, sum);
-  }));
+  });
+  const std::vector<Expr> flat = {size[0], image[1], image[2], spatial};
+  if (is_one(deep)) n.output(0, grid);
+  else if (is_zero(deep)) n.output(0, b.reshape(grid, flat));
+  else
+    n.output(0, with_leading_extents(b, grid,
+                                     {size[0], symbolic::select(deep, image[0], image[1]), symbolic::select(deep, image[1], image[2]),
+                                      symbolic::select(deep, image[2], spatial), spatial},
+                                     spatial + 2));
 }
 
 /// Of one box, along one axis: where it begins, how long a bin is, and how many samples a bin has.

@@ -103,6 +103,19 @@ Value* keep_rank(Value* result, const Value* like) {
   return result;
 }
 
+Value* with_leading_extents(Builder& b, Value* v, const std::vector<Expr>& extents, Expr rank) {
+  std::vector<Expr> view;  // aligned to the right, with ones in front
+  for (int from_end = tensor::kMaxRank; from_end >= 1; --from_end) {
+    Expr extent = one_of(b);
+    for (int r = from_end; r <= static_cast<int>(extents.size()); ++r)
+      extent = symbolic::select(symbolic::equal(rank, r), extents[r - from_end], extent);
+    view.push_back(extent);
+  }
+  tensor::Type type = tensor::Type::tensor(v->type.dtype, std::move(view));
+  type.rank = rank;
+  return b.op(tensor::Reshape{}, {v}, {std::move(type)})->result();
+}
+
 int axis_of(const Node& n, int64_t a, const Value* v) {
   if (!v->type.has_static_rank() && a >= 0)
     n.unsupported("an axis counted from the front of a tensor whose rank is known only at run time");

@@ -59,6 +59,8 @@ Scalar lowest(Body& body, DType t);
 Value* as_type(Builder& b, Value* v, DType t);
 /// The result has the extents of `like`; where `like` has run-time rank, so has the result.
 Value* keep_rank(Value* result, const Value* like);
+/// `v`, row-major, as a tensor of the first `rank` of `extents`; the others are 1. `rank` is known only at run time.
+Value* with_leading_extents(Builder& b, Value* v, const std::vector<Expr>& extents, Expr rank);
 /// Position of axis `a` (an attribute) in `v`. Counted from the end, it exists also where the rank is known only at run time.
 int axis_of(const Node& n, int64_t a, const Value* v);
 /// UnsupportedError where the rank of input `k` is known only at run time; UserError where it is another than expected.
