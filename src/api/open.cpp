@@ -45,14 +45,15 @@ std::shared_ptr<Engine> engine_of(std::unique_ptr<session::Session> session, con
 std::shared_ptr<Engine> open_model(const Source& source, const Options& options) {
   session::SessionOptions given = session_options(options);
   if (!source.bytes) {
-    std::error_code none;
-    if (!std::filesystem::exists(source.path, none)) user_error("'{}' does not exist; check the path", source.path);
+    if (options.device == "cpu" && is_program(read_file(source.path, 64))) return open_program(read_file(source.path), source.path, options);
     return engine_of(session::Session::load(source.path, given), source.path);
   }
-  if (is_program(*source.bytes)) return open_program(*source.bytes, source.path, options);
+  std::span<const std::byte> bytes = *source.bytes;
+  if (is_program(bytes)) return open_program(bytes, source.path, options);
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (source.path.ends_with(".stax")) return engine_of(session::Session::of_graph(tensor::parse_graph(std::string(text)), given), source.path);
   frontend::ImportOptions import_options;
   import_options.dims = given.dims;
-  std::string_view text(reinterpret_cast<const char*>(source.bytes->data()), source.bytes->size());
   std::string folder = std::filesystem::path(source.path).parent_path().string();
   return engine_of(session::Session::of_graph(frontend::import_onnx_bytes(text, folder, source.path, import_options), given), source.path);
 }

@@ -28,7 +28,8 @@ struct Source { std::string path; const std::span<const std::byte>* bytes = null
 std::shared_ptr<Engine> open_model(const Source& source, const Options& options);
 void compile_to(const Engine& engine, const std::string& path);
 
-std::vector<std::byte> read_file(const std::string& path);
+/// The bytes of a file, `most` at most; UserError that names it.
+std::vector<std::byte> read_file(const std::string& path, size_t most = SIZE_MAX);
 bool is_program(std::span<const std::byte> bytes);
 
 std::vector<Port> ports_of(const program::Program& program, bool inputs);
@@ -40,6 +41,9 @@ namespace stax {
 struct Model::Impl {
   std::shared_ptr<embed::Engine> engine;
   std::vector<Port> inputs, outputs;
+  // For messages: "model 'm.onnx'", "input 'x'", "output 'y'".
+  std::string place;
+  std::vector<std::string> input_places, output_places;
   std::atomic<int64_t> calls{0}, failed_calls{0}, packed_inputs{0}, copied_outputs{0};
 };
 

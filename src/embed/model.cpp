@@ -34,18 +34,16 @@ bool is_aligned(const void* data, DType t) { return reinterpret_cast<uintptr_t>(
 
 std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-std::string quoted(const Port& port, const char* what) { return fmt::format("{} '{}'", what, port.name); }
-
 /// One call: inputs as the runtime takes them.
 class Call {
  public:
   Call(Model::Impl& model, std::span<const Input> inputs, bool shapes_only = false) : model_(model) {
     if (inputs.size() != model.inputs.size())
-      throw Error(ErrorKind::kUser, fmt::format("{} inputs are given, the model has {}", inputs.size(), model.inputs.size()), "model '" + model.engine->name + "'",
+      throw Error(ErrorKind::kUser, fmt::format("{} inputs are given, the model has {}", inputs.size(), model.inputs.size()), model.place,
                   "give them in the order of Model::inputs()");
     items.reserve(inputs.size());
     for (size_t k = 0; k < inputs.size(); ++k) {
-      const std::string where = quoted(model.inputs[k], "input");
+      const std::string& where = model.input_places[k];
       runtime::Item& item = items.emplace_back();
       item.is_sequence = inputs[k].is_sequence();
       if (item.is_sequence)
@@ -56,7 +54,6 @@ class Call {
   }
 
   std::vector<runtime::Item> run(runtime::OutputPlaces* places) {
-    runtime::CallStatistics statistics;
     return model_.engine->module->run(items, nullptr, false, places);
   }
 
@@ -103,9 +100,9 @@ Tensor own(const runtime::Tensor& t) {
 class Places : public runtime::OutputPlaces {
  public:
   Places(Model::Impl& model, const Call& call) : model_(model), call_(call), data_(model.outputs.size()) {
-    for (const Port& port : model.outputs)
-      if (port.is_sequence)
-        throw Error(ErrorKind::kUser, "is a sequence of tensors, for which no memory can be given", quoted(port, "output"), "use Model::run_values(), which gives sequences");
+    for (size_t k = 0; k < model.outputs.size(); ++k)
+      if (model.outputs[k].is_sequence)
+        throw Error(ErrorKind::kUser, "is a sequence of tensors, for which no memory can be given", model.output_places[k], "use Model::run_values(), which gives sequences");
   }
 
   void* place(uint32_t output, const std::vector<int64_t>& extents, int64_t bytes) override {
@@ -146,21 +143,21 @@ class GivenPlaces final : public Places {
  public:
   GivenPlaces(Model::Impl& model, const Call& call, std::span<const MutableTensorView> views) : Places(model, call), views_(views) {
     if (views.size() != model.outputs.size())
-      throw Error(ErrorKind::kUser, fmt::format("memory for {} outputs is given, the model has {}", views.size(), model.outputs.size()), "model '" + model.engine->name + "'",
+      throw Error(ErrorKind::kUser, fmt::format("memory for {} outputs is given, the model has {}", views.size(), model.outputs.size()), model.place,
                   "give one view for each of Model::outputs()");
     std::vector<Range> ranges;
     for (size_t k = 0; k < views.size(); ++k) {
       const Port& port = model.outputs[k];
       const MutableTensorView& v = views[k];
-      check_view({v.dtype, v.shape, v.data, v.strides}, quoted(port, "output"));
+      check_view({v.dtype, v.shape, v.data, v.strides}, model.output_places[k]);
       if (v.dtype != port.dtype)
-        throw Error(ErrorKind::kUser, fmt::format("has elements of type {}, and memory for {} is given", name_of(port.dtype), name_of(v.dtype)), quoted(port, "output"),
+        throw Error(ErrorKind::kUser, fmt::format("has elements of type {}, and memory for {} is given", name_of(port.dtype), name_of(v.dtype)), model.output_places[k],
                     "give memory of the type that Model::outputs() says");
       bool dense = v.strides.empty() || is_row_major(v.shape, v.strides);
       Range range = dense ? range_of(v.shape, stax::byte_size(v.dtype), v.data, row_major(v.shape)) : Range{};
       for (size_t other = 0; other < k; ++other)
         if (ranges[other].meets(range))
-          throw Error(ErrorKind::kUser, fmt::format("is given memory that output '{}' has too", model.outputs[other].name), quoted(port, "output"), "give each output memory of its own");
+          throw Error(ErrorKind::kUser, fmt::format("is given memory that output '{}' has too", model.outputs[other].name), model.output_places[k], "give each output memory of its own");
       ranges.push_back(range);
     }
   }
@@ -169,7 +166,7 @@ class GivenPlaces final : public Places {
   MutableTensorView view_of(size_t output, const std::vector<int64_t>& extents) override {
     const MutableTensorView& v = views_[output];
     if (v.shape != extents)
-      throw Error(ErrorKind::kUser, fmt::format("has the shape {}, and memory for {} is given", shape_text(extents), shape_text(v.shape)), quoted(model_.outputs[output], "output"),
+      throw Error(ErrorKind::kUser, fmt::format("has the shape {}, and memory for {} is given", shape_text(extents), shape_text(v.shape)), model_.output_places[output],
                   "give a view of exactly that shape (Model::output_shapes() tells it before the call), or use an allocation callback");
     return v;
   }
@@ -194,7 +191,7 @@ class AllocatedPlaces final : public Places {
         throw CallerException{std::current_exception()};
       }
       if (!given.data && count_of(extents) > 0)
-        throw Error(ErrorKind::kOutOfMemory, fmt::format("the allocation callback gave no memory for the shape {}", shape_text(extents)), quoted(model_.outputs[output], "output"),
+        throw Error(ErrorKind::kOutOfMemory, fmt::format("the allocation callback gave no memory for the shape {}", shape_text(extents)), model_.output_places[output],
                     "let it return memory of that size, or let it throw");
     }
     return {t, extents, given.data, {}};
@@ -208,19 +205,19 @@ template <class F>
 auto counted(Model::Impl& model, F&& f) {
   ++model.calls;
   try {
-    return guarded("model '" + model.engine->name + "'", kHowToCall, std::forward<F>(f));
+    return guarded(model.place, kHowToCall, std::forward<F>(f));
   } catch (...) {
     ++model.failed_calls;
     throw;
   }
 }
 
-size_t find(const std::vector<Port>& ports, std::string_view name, const Model::Impl& model, const char* what) {
+size_t position_of(std::string_view name, const std::vector<Port>& ports, const Model::Impl& model, const char* what) {
   for (size_t k = 0; k < ports.size(); ++k)
     if (ports[k].name == name) return k;
   std::string known;
   for (const Port& p : ports) known += (known.empty() ? "'" : ", '") + p.name + "'";
-  throw Error(ErrorKind::kUser, fmt::format("there is no {} '{}'", what, name), "model '" + model.engine->name + "'", fmt::format("use one of {}", known.empty() ? "none" : known));
+  throw Error(ErrorKind::kUser, fmt::format("there is no {} '{}'", what, name), model.place, fmt::format("use one of {}", known.empty() ? "none" : known));
 }
 
 }  // namespace
@@ -229,6 +226,9 @@ Model make_model(std::shared_ptr<Engine> engine) {
   auto impl = std::make_shared<Model::Impl>();
   impl->inputs = ports_of(engine->module->program(), true);
   impl->outputs = ports_of(engine->module->program(), false);
+  impl->place = "model '" + engine->name + "'";
+  for (const Port& port : impl->inputs) impl->input_places.push_back("input '" + port.name + "'");
+  for (const Port& port : impl->outputs) impl->output_places.push_back("output '" + port.name + "'");
   impl->engine = std::move(engine);
   return Model(std::move(impl));
 }
@@ -255,8 +255,8 @@ void Model::compile_to(const std::string& path) const {
 
 const std::vector<Port>& Model::inputs() const { return impl_->inputs; }
 const std::vector<Port>& Model::outputs() const { return impl_->outputs; }
-size_t Model::input(std::string_view name) const { return find(impl_->inputs, name, *impl_, "input"); }
-size_t Model::output(std::string_view name) const { return find(impl_->outputs, name, *impl_, "output"); }
+size_t Model::input(std::string_view name) const { return position_of(name, impl_->inputs, *impl_, "input"); }
+size_t Model::output(std::string_view name) const { return position_of(name, impl_->outputs, *impl_, "output"); }
 const std::vector<std::string>& Model::warnings() const { return impl_->engine->warnings; }
 
 std::vector<Value> Model::run_values(std::span<const Input> inputs) const {
@@ -274,8 +274,8 @@ std::vector<Value> Model::run_values(std::span<const Input> inputs) const {
 }
 
 std::vector<Tensor> Model::run(std::span<const Input> inputs) const {
-  for (const Port& port : impl_->outputs)
-    if (port.is_sequence) throw Error(ErrorKind::kUser, "is a sequence of tensors", quoted(port, "output"), "use Model::run_values(), which gives sequences");
+  for (size_t k = 0; k < impl_->outputs.size(); ++k)
+    if (impl_->outputs[k].is_sequence) throw Error(ErrorKind::kUser, "is a sequence of tensors", impl_->output_places[k], "use Model::run_values(), which gives sequences");
   std::vector<Tensor> tensors;
   for (Value& v : run_values(inputs)) tensors.push_back(std::move(v.tensor));
   return tensors;
@@ -302,7 +302,7 @@ std::vector<Shape> Model::run(std::span<const Input> inputs, const Allocator& al
 }
 
 std::vector<std::optional<Shape>> Model::output_shapes(std::span<const Input> inputs) const {
-  return guarded("model '" + impl_->engine->name + "'", kHowToCall, [&] {
+  return guarded(impl_->place, kHowToCall, [&] {
     Call call(*impl_, inputs, true);
     return impl_->engine->module->output_extents(call.items);
   });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled `.stax` files: all that a program needs to run, without a compiler.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -18,13 +19,13 @@ std::span<const uint8_t> as_numbers(std::span<const std::byte> bytes) { return {
 
 bool is_program(std::span<const std::byte> bytes) { return program::is_program_file(as_numbers(bytes)); }
 
-std::vector<std::byte> read_file(const std::string& path) {
+std::vector<std::byte> read_file(const std::string& path, size_t most) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) user_error("'{}' does not exist; check the path", path);
   if (!std::filesystem::is_regular_file(path, error)) user_error("'{}' is no file; check the path", path);
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) user_error("'{}' cannot be read: {}; check who may read it", path, std::strerror(errno));
-  auto size = std::filesystem::file_size(path, error);
+  size_t size = std::min<size_t>(most, std::filesystem::file_size(path, error));
   if (error) user_error("'{}' cannot be read: {}; check who may read it", path, error.message());
   std::vector<std::byte> bytes(size);
   if (std::fread(bytes.data(), 1, size, file.get()) != size) user_error("'{}' cannot be read to its end; is it being written?", path);

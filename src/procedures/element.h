@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Elements as the procedures see them: a C++ type for each DType, and a key, an unsigned integer that orders as the values do.
+// Elements as the procedures see them: a C++ type for each DType, and a key, an unsigned integer that orders as the
+// values do.
 #include <bit>
 #include <cstdint>
 #include <type_traits>
@@ -11,8 +12,12 @@
 
 namespace stax::procedures {
 
-struct F16 { uint16_t bits; };
-struct BF16 { uint16_t bits; };
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
 
 /// Calls f(T{}) with the C++ type of `t`; bool is uint8_t.
 template <class F>
@@ -55,7 +60,9 @@ constexpr U float_key(U bits, U infinity) {
 constexpr uint16_t key_of(F16 x) { return detail::float_key<uint16_t>(x.bits, 0x7C00); }
 constexpr uint16_t key_of(BF16 x) { return detail::float_key<uint16_t>(x.bits, 0x7F80); }
 constexpr uint32_t key_of(float x) { return detail::float_key<uint32_t>(std::bit_cast<uint32_t>(x), 0x7F800000U); }
-constexpr uint64_t key_of(double x) { return detail::float_key<uint64_t>(std::bit_cast<uint64_t>(x), 0x7FF0000000000000U); }
+constexpr uint64_t key_of(double x) {
+  return detail::float_key<uint64_t>(std::bit_cast<uint64_t>(x), 0x7FF0000000000000U);
+}
 template <class T>
   requires std::is_integral_v<T>
 constexpr std::make_unsigned_t<T> key_of(T x) {

@@ -42,9 +42,11 @@ bool overlaps(const Box<R>& a, const Box<R>& b, R threshold) {
 
 /// `R`: the type in which overlaps are computed.
 template <class R, class T>
-int64_t select_boxes(const T* boxes, const T* scores, const SuppressionOptions& o, int64_t begin, int64_t end, int64_t* out, Scratch& scratch) {
+int64_t select_boxes(const T* boxes, const T* scores, const SuppressionOptions& o, int64_t begin, int64_t end,
+                     int64_t* out, Scratch& scratch) {
   const int64_t most = suppression_capacity(o);
-  auto* memory = static_cast<std::byte*>(scratch.reserve(static_cast<size_t>(o.boxes) * 2 * sizeof(WideEntry) + static_cast<size_t>(most) * sizeof(Box<R>)));
+  auto* memory = static_cast<std::byte*>(scratch.reserve(static_cast<size_t>(o.boxes) * 2 * sizeof(WideEntry) +
+                                                         static_cast<size_t>(most) * sizeof(Box<R>)));
   auto* entries = reinterpret_cast<WideEntry*>(memory);
   auto* selected = reinterpret_cast<Box<R>*>(memory + static_cast<size_t>(o.boxes) * 2 * sizeof(WideEntry));
   int64_t rows = 0;
@@ -81,14 +83,15 @@ int64_t suppression_capacity(const SuppressionOptions& options) {
   return std::max<int64_t>(0, std::min(options.most_per_class, options.boxes));
 }
 
-int64_t non_max_suppression(ir::DType type, const void* boxes, const void* scores, const SuppressionOptions& options, int64_t begin, int64_t end,
-                            int64_t* out, Scratch& scratch) {
+int64_t non_max_suppression(ir::DType type, const void* boxes, const void* scores, const SuppressionOptions& options,
+                            int64_t begin, int64_t end, int64_t* out, Scratch& scratch) {
   if (suppression_capacity(options) == 0) return 0;
   return with_element(type, [&](auto element) -> int64_t {
     using T = decltype(element);
     if constexpr (kIsFloat<T>) {
       using R = std::conditional_t<std::is_same_v<T, double>, double, float>;
-      return select_boxes<R>(static_cast<const T*>(boxes), static_cast<const T*>(scores), options, begin, end, out, scratch);
+      return select_boxes<R>(static_cast<const T*>(boxes), static_cast<const T*>(scores), options, begin, end, out,
+                             scratch);
     } else {
       internal_error("non-max suppression of {}", name_of(type));
     }

@@ -29,8 +29,8 @@ int64_t count_nonzero(ir::DType type, const void* data, int64_t begin, int64_t e
   });
 }
 
-void write_nonzero(ir::DType type, const void* data, std::span<const int64_t> extents, int64_t begin, int64_t end, int64_t* out, int64_t total,
-                   int64_t first) {
+void write_nonzero(ir::DType type, const void* data, std::span<const int64_t> extents, int64_t begin, int64_t end,
+                   int64_t* out, int64_t total, int64_t first) {
   const int rank = static_cast<int>(extents.size());
   with_element(type, [&](auto element) {
     using T = decltype(element);

@@ -2,9 +2,9 @@
 #pragma once
 // Sorting of (key, index) entries, the common ground of top-k and unique.
 //
-// A key of up to 32 bits and an index below 2^32 share one 64-bit word, key above index, so that comparing words orders by key
-// and then by index, and an entry moves in one register. Wider ones are a pair. Long arrays of entries that start in order of
-// index are sorted by radix, least digit first; the passes are stable, so the index digits need none.
+// A key of up to 32 bits and an index below 2^32 share one 64-bit word, key above index, so that comparing words orders
+// by key and then by index, and an entry moves in one register. Wider ones are a pair. Long arrays of entries that
+// start in order of index are sorted by radix, least digit first; the passes are stable, so the index digits need none.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -27,7 +27,9 @@ struct WideEntry {
   static WideEntry make(uint64_t key, int64_t index) { return {key, index}; }
   uint64_t key() const { return bits; }
   int64_t index() const { return position; }
-  bool operator<(const WideEntry& other) const { return bits != other.bits ? bits < other.bits : position < other.position; }
+  bool operator<(const WideEntry& other) const {
+    return bits != other.bits ? bits < other.bits : position < other.position;
+  }
 };
 
 /// Below this many entries a comparison sort is as fast.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Top-k and sorting of rows.
 //
-// One candidate: a scan. Few candidates: a heap of the k best so far, whose worst is the threshold that almost every element of a long row
-// fails at one comparison. Many: all entries, partitioned or sorted by radix.
+// One candidate: a scan. Few candidates: a heap of the k best so far, whose worst is the threshold that almost every
+// element of a long row fails at one comparison. Many: all entries, partitioned or sorted by radix.
 #include <limits>
 
 #include "procedures/element.h"
@@ -51,8 +51,8 @@ void select_by_heap(const T* row, int64_t n, int64_t stride, int64_t k, bool lar
 }
 
 template <class Entry, class T>
-void top_k_rows(const T* data, AxisView view, int64_t k, bool largest, T* values, int64_t* indices, int64_t begin, int64_t end,
-                Scratch& scratch) {
+void top_k_rows(const T* data, AxisView view, int64_t k, bool largest, T* values, int64_t* indices, int64_t begin,
+                int64_t end, Scratch& scratch) {
   const int64_t n = view.count;
   const bool by_heap = k > 1 && k <= kHeapLimit && k < n / 4;
   Entry* entries = k > 1 ? scratch.reserve_array<Entry>(by_heap ? k : 2 * n) : nullptr;
@@ -80,8 +80,8 @@ void top_k_rows(const T* data, AxisView view, int64_t k, bool largest, T* values
 
 }  // namespace
 
-void top_k(ir::DType type, const void* data, AxisView view, int64_t k, bool largest, void* values, int64_t* indices, int64_t row_begin,
-           int64_t row_end, Scratch& scratch) {
+void top_k(ir::DType type, const void* data, AxisView view, int64_t k, bool largest, void* values, int64_t* indices,
+           int64_t row_begin, int64_t row_end, Scratch& scratch) {
   STAX_ASSERT(k >= 0 && k <= view.count, "top {} of {}", k, view.count);
   if (k == 0) return;
   with_element(type, [&](auto element) {

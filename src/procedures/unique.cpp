@@ -37,11 +37,12 @@ struct Slices {
 
 /// order: the items sorted, equal ones by index. group_starts: where in `order` each group begins, and n at the end.
 template <class T>
-int64_t emit(const Slices<T>& slices, const int64_t* order, int64_t* group_starts, int64_t* group_order, int64_t groups, bool sorted,
-             const UniqueOutputs& out) {
+int64_t emit(const Slices<T>& slices, const int64_t* order, int64_t* group_starts, int64_t* group_order, int64_t groups,
+             bool sorted, const UniqueOutputs& out) {
   for (int64_t g = 0; g < groups; ++g) group_order[g] = g;
   if (!sorted) {
-    std::sort(group_order, group_order + groups, [&](int64_t a, int64_t b) { return order[group_starts[a]] < order[group_starts[b]]; });
+    std::sort(group_order, group_order + groups,
+              [&](int64_t a, int64_t b) { return order[group_starts[a]] < order[group_starts[b]]; });
   }
   for (int64_t m = 0; m < groups; ++m) {
     const int64_t g = group_order[m];
@@ -75,7 +76,8 @@ void sort_items(const Slices<T>& slices, int64_t* order, void* memory) {
 
 }  // namespace
 
-int64_t unique(ir::DType type, const void* data, AxisView view, bool sorted, const UniqueOutputs& out, Scratch& scratch) {
+int64_t unique(ir::DType type, const void* data, AxisView view, bool sorted, const UniqueOutputs& out,
+               Scratch& scratch) {
   const int64_t n = view.count;
   if (n == 0) return 0;
   return with_element(type, [&](auto element) -> int64_t {
@@ -83,7 +85,8 @@ int64_t unique(ir::DType type, const void* data, AxisView view, bool sorted, con
     const Slices<T> slices{static_cast<const T*>(data), view};
     // Three arrays of indices, then the entries of the sort.
     const int64_t words = 3 * n + 1;
-    int64_t* order = static_cast<int64_t*>(scratch.reserve(static_cast<size_t>(words) * sizeof(int64_t) + 2 * n * sizeof(WideEntry)));
+    int64_t* order = static_cast<int64_t*>(
+        scratch.reserve(static_cast<size_t>(words) * sizeof(int64_t) + 2 * n * sizeof(WideEntry)));
     int64_t* group_starts = order + n;
     int64_t* group_order = group_starts + n + 1;
     void* entries = order + words;

@@ -65,21 +65,30 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   int n = -1, m = -1;
   ir::Scalar columns;
   bool packed = false;
-  for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0 && n < 0; --k) {
+  // Cycles of a full tile's steps, as far as they are known, against those of stores that are not side by side.
+  double steps = 1;
+  for (const loop::For& r : form.reductions) steps *= r.extent.is_constant() ? static_cast<double>(r.extent.constant()) : 64;
+  constexpr double kStepCycles = 8, kScatteredStoreCycles = 320;
+  double best_columns = 0;
+  for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0; --k) {
     const loop::For& axis = form.outer[k];
     if (axis.extent.is_constant() && axis.extent.constant() < 8) continue;
     ir::Scalar mover;
-    bool contiguous = true;
+    bool contiguous = true, panels = false;
     int movers = 0;
     for (ir::Scalar load : form.inner_loads) {
       auto s = stride_of(kernel, load, axis.var);
       if (s && s->is_constant(0)) continue;
       ++movers;
       mover = load;
-      packed = is_packed(kernel, load, axis.var);
-      contiguous &= packed || (s && s->is_constant(1));
+      panels = is_packed(kernel, load, axis.var);
+      contiguous &= panels || (s && s->is_constant(1));
     }
-    if (movers == 1 && contiguous) n = k, columns = mover;
+    if (movers != 1 || !contiguous) continue;
+    double fill = 0.85;
+    if (axis.extent.is_constant()) fill = static_cast<double>(axis.extent.constant()) / (static_cast<double>((axis.extent.constant() + kColumns - 1) / kColumns) * kColumns);
+    if (k + 1 != static_cast<int>(form.outer.size())) fill *= steps * kStepCycles / (steps * kStepCycles + kScatteredStoreCycles);
+    if (fill > best_columns * 1.05) best_columns = fill, n = k, columns = mover, packed = panels;
   }
   if (n < 0) return {};
   // Rows: of the axes that do not move the columns, the one that fills tiles best; the inner one of several.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts of contraction operands.
 //
-// The results of a contraction are computed side by side along its vector axis (classify.cpp chooses it), which takes neighbours from one operand. Where
-// they are not adjacent there, the operand is laid out anew by a transposing Compute. For weights that is done once, at compile time; for
-// activations it costs one pass over the operand, which pays where every element is used by many rows.
+// The results of a contraction are computed side by side along its vector axis (classify.cpp chooses it), which takes
+// neighbours from one operand. Where they are not adjacent there, the operand is laid out anew by a transposing
+// Compute. For weights that is done once, at compile time; for activations it costs one pass over the operand, which
+// pays where every element is used by many rows.
 #include <algorithm>
 
 #include "tensor/classify.h"
@@ -49,7 +50,8 @@ Value* insert_transpose(Graph& graph, Op& before, Value* v, int axis) {
     indices[order[k]] = graph.scalars().index(c.axes[k].var);
   }
   c.body = graph.scalars().load(0, v->type.dtype, indices);
-  Op* op = graph.add_op(*before.block, std::move(c), {v}, {Type::tensor(v->type.dtype, extents)}, {}, before.source, &before);
+  Op* op = graph.add_op(*before.block, std::move(c), {v}, {Type::tensor(v->type.dtype, extents)}, {}, before.source,
+                        &before);
   op->result()->name = v->name.empty() ? "" : v->name + ".transposed";
   return op->result();
 }

@@ -41,16 +41,20 @@ class Canonicalizer {
   }
 
  private:
-  /// Where a value goes that only stands for another one. A block's output stays a value of its own if the other is an input or constant or
-  /// an output itself: its reader owns the memory.
+  /// Where a value goes that only stands for another one. A block's output stays a value of its own if the other is an
+  /// input or constant or an output itself: its reader owns the memory.
   bool forward(Op& op, Value* to) {
     Value* from = op.result();
     const std::vector<Value*>& outputs = op.block->outputs;
-    const auto is_output = [&](const Value* v) { return std::find(outputs.begin(), outputs.end(), v) != outputs.end(); };
-    const bool is_fixed = to->producer == nullptr || to->producer->kind() == OpKind::kConstant || to->producer->block != op.block;
+    const auto is_output = [&](const Value* v) {
+      return std::find(outputs.begin(), outputs.end(), v) != outputs.end();
+    };
+    const bool is_fixed =
+        to->producer == nullptr || to->producer->kind() == OpKind::kConstant || to->producer->block != op.block;
     if (is_output(from) && (is_fixed || is_output(to))) return false;
     // Contents belong to a value of known count, which only `from` may be.
-    const bool countable = std::all_of(to->type.extents.begin(), to->type.extents.end(), [](Expr e) { return e.is_constant(); });
+    const bool countable =
+        std::all_of(to->type.extents.begin(), to->type.extents.end(), [](Expr e) { return e.is_constant(); });
     if (!to->contents && countable) to->contents = from->contents;
     replace_all_uses(graph_, from, to);
     erase_op(op);
@@ -58,7 +62,8 @@ class Canonicalizer {
   }
 
   bool same_type(const Value* a, const Value* b) const {
-    return a->type.dtype == b->type.dtype && a->type.rank == b->type.rank && same_extents(graph_, a->type.extents, b->type.extents);
+    return a->type.dtype == b->type.dtype && a->type.rank == b->type.rank &&
+           same_extents(graph_, a->type.extents, b->type.extents);
   }
 
   bool shorten_reshape(Op& op) {
@@ -113,7 +118,8 @@ class Canonicalizer {
     for (const Axis& a : c.axes) vars.push_back(a.extent.is_constant(1) ? graph_.exprs().constant(0) : a.var);
     const Expr read = linear_index(graph_.exprs(), indices, from->type.extents);
     const Expr written = linear_index(graph_.exprs(), vars, to->type.extents);
-    if (read != written && facts_inside(graph_, c.axes, {}).simplify(read - written) != graph_.exprs().constant(0)) return false;
+    if (read != written && facts_inside(graph_, c.axes, {}).simplify(read - written) != graph_.exprs().constant(0))
+      return false;
     op.payload = Reshape{};
     op.operands = {from};
     return true;
@@ -123,7 +129,9 @@ class Canonicalizer {
   bool simplify_body(Op& op) {
     const Compute& c = *op.as<Compute>();
     bool worth_it = false;
-    visit_scalars(op, [&](Scalar x) { worth_it = worth_it || (x->kind == ScalarKind::kIndex && x->index.args().size() > 0 && !is_affine_sum(x->index)); });
+    visit_scalars(op, [&](Scalar x) {
+      worth_it = worth_it || (x->kind == ScalarKind::kIndex && x->index.args().size() > 0 && !is_affine_sum(x->index));
+    });
     if (!worth_it) return false;
     const symbolic::ConstraintSet facts = facts_inside(graph_, c.axes, c.reductions);
     bool changed = false;

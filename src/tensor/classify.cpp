@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector axis of a contraction, in order of preference:
-//   1. the last axis of the result, if it is a bare index of one load only: the result is then written as it is read. For a matrix product
+//   1. the last axis of the result, if it is a bare index of one load only: the result is then written as it is read.
+//   For a matrix product
 //      that is the column, whatever the layout of the second operand;
-//   2. another axis that is a bare index of a load all of whose indices are bare: the output channel of a convolution, whose weights can be
+//   2. another axis that is a bare index of a load all of whose indices are bare: the output channel of a convolution,
+//   whose weights can be
 //      laid out freely;
 //   3. an axis along which one load is contiguous as it stands: the width of a depthwise convolution.
 // The others are left without: laying out a window's operand anew costs more than it brings.
@@ -21,7 +23,8 @@ bool depends_on_any(Scalar x, const std::vector<Axis>& axes) {
   bool found = false;
   visit(x, [&](Scalar node) {
     if (found || node->kind != ScalarKind::kIndex) return;
-    found = std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return symbolic::depends_on(node->index, a.var); });
+    found =
+        std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return symbolic::depends_on(node->index, a.var); });
   });
   return found;
 }
@@ -38,7 +41,9 @@ Scalar factor_load(Scalar factor, const std::vector<Axis>& reductions) {
         legal = !load;
         load = x;
         return;
-      case ScalarKind::kOp: legal = legal && (x->op == ScalarOp::kAdd || x->op == ScalarOp::kSub || x->op == ScalarOp::kMul); return;
+      case ScalarKind::kOp:
+        legal = legal && (x->op == ScalarOp::kAdd || x->op == ScalarOp::kSub || x->op == ScalarOp::kMul);
+        return;
       case ScalarKind::kConstant:
       case ScalarKind::kCast:
       case ScalarKind::kIndex: return;
@@ -46,7 +51,8 @@ Scalar factor_load(Scalar factor, const std::vector<Axis>& reductions) {
     }
   });
   if (!legal || !load) return {};
-  // The load moves linearly through the factor: below it stand only casts and sums and products with what does not move.
+  // The load moves linearly through the factor: below it stand only casts and sums and products with what does not
+  // move.
   for (Scalar x = factor; x != load;) {
     std::vector<Scalar> moving;
     for (Scalar a : x->args) {
@@ -133,7 +139,8 @@ Classification classify(const Compute& c) {
   r.right_slot = r.right->slot;
   choose_vector_axis(c, r);
   for (int d = 0; d < static_cast<int>(c.axes.size()); ++d) {
-    const bool by_left = !indices_with(r.left, c.axes[d].var).empty(), by_right = !indices_with(r.right, c.axes[d].var).empty();
+    const bool by_left = !indices_with(r.left, c.axes[d].var).empty(),
+               by_right = !indices_with(r.right, c.axes[d].var).empty();
     if (by_left && by_right) {
       r.batch_axes.push_back(d);
     } else if (by_left || by_right) {

@@ -13,19 +13,19 @@ enum class ComputeClass : uint8_t {
   kContraction,  // a sum of products of two elements: matrix products, convolutions
 };
 
-/// A contraction sum(left * right): each factor is one load that moves with the reductions, under casts and arithmetic with values that do
-/// not move with them (zero points, scales).
+/// A contraction sum(left * right): each factor is one load that moves with the reductions, under casts and arithmetic
+/// with values that do not move with them (zero points, scales).
 struct Contraction {
-  Scalar left, right;            // the two loads
+  Scalar left, right;  // the two loads
   int left_slot = -1, right_slot = -1;
   /// Axis of the result whose elements are best computed side by side: it moves exactly one load. -1 if there is none.
   int vector_axis = -1;
-  bool vector_in_left = false;   // which load it moves
-  int vector_index = -1;         // in which index of that load, with coefficient 1
-  bool contiguous = false;       // that index is the load's last, so neighbours are adjacent in memory
-  std::vector<int> batch_axes;   // move both loads
-  std::vector<int> m_axes;       // move only the load that the vector axis does not
-  std::vector<int> n_axes;       // move only the load that the vector axis does, itself among them
+  bool vector_in_left = false;  // which load it moves
+  int vector_index = -1;        // in which index of that load, with coefficient 1
+  bool contiguous = false;      // that index is the load's last, so neighbours are adjacent in memory
+  std::vector<int> batch_axes;  // move both loads
+  std::vector<int> m_axes;      // move only the load that the vector axis does not
+  std::vector<int> n_axes;      // move only the load that the vector axis does, itself among them
   Scalar vector_load() const { return vector_in_left ? left : right; }
 };
 

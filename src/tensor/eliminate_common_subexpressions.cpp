@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that say the same are one: an op is looked up by what it says, operands by identity, among the ops that dominate it. Bodies are
-// hash-consed and axis variables shared, so that equal bodies are equal pointers.
+// Ops that say the same are one: an op is looked up by what it says, operands by identity, among the ops that dominate
+// it. Bodies are hash-consed and axis variables shared, so that equal bodies are equal pointers.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -13,7 +13,8 @@ namespace stax::tensor {
 namespace {
 
 bool same_type(const Type& a, const Type& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.extents == b.extents && a.rank == b.rank && a.element_rank == b.element_rank;
+  return a.kind == b.kind && a.dtype == b.dtype && a.extents == b.extents && a.rank == b.rank &&
+         a.element_rank == b.element_rank;
 }
 
 // ---- payloads: hash and equality; kinds without one are never merged
@@ -38,7 +39,8 @@ struct PayloadHash {
 
 bool same(const Constant& a, const Constant& b) {
   return a.literal.dtype() == b.literal.dtype() && a.literal.extents() == b.literal.extents() &&
-         (a.literal.data() == b.literal.data() || std::memcmp(a.literal.data(), b.literal.data(), a.literal.bytes()) == 0);
+         (a.literal.data() == b.literal.data() ||
+          std::memcmp(a.literal.data(), b.literal.data(), a.literal.bytes()) == 0);
 }
 bool same(const Compute& a, const Compute& b) {
   return a.axes == b.axes && a.reductions == b.reductions && a.combiner == b.combiner && a.accumulate == b.accumulate &&
@@ -47,7 +49,9 @@ bool same(const Compute& a, const Compute& b) {
 bool same(const Scatter& a, const Scatter& b) {
   return a.axes == b.axes && a.index == b.index && a.value == b.value && a.guard == b.guard && a.mode == b.mode;
 }
-bool same(const Check& a, const Check& b) { return a.condition == b.condition && a.message == b.message && a.arguments == b.arguments; }
+bool same(const Check& a, const Check& b) {
+  return a.condition == b.condition && a.message == b.message && a.arguments == b.arguments;
+}
 bool same(const Reshape&, const Reshape&) { return true; }
 bool same(const PrefixScan& a, const PrefixScan& b) {
   return a.axis == b.axis && a.combiner == b.combiner && a.exclusive == b.exclusive && a.reverse == b.reverse;
@@ -71,7 +75,8 @@ uint64_t hash_of(const Op& op) {
 }
 
 bool same_op(const Op& a, const Op& b) {
-  if (a.payload.index() != b.payload.index() || a.operands != b.operands || a.results.size() != b.results.size()) return false;
+  if (a.payload.index() != b.payload.index() || a.operands != b.operands || a.results.size() != b.results.size())
+    return false;
   // A symbol is defined by one op alone.
   if (!a.defines.empty() || !b.defines.empty()) return false;
   for (size_t k = 0; k < a.results.size(); ++k) {

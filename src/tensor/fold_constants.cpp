@@ -39,7 +39,8 @@ std::optional<std::vector<int64_t>> static_extents(const Type& type) {
 int64_t points_of(const Op& op) {
   int64_t points = 1;
   const auto count = [&](const std::vector<Axis>& axes) {
-    for (const Axis& a : axes) points = symbolic::saturating_mul(points, a.extent.is_constant() ? a.extent.constant() : symbolic::kPosInf);
+    for (const Axis& a : axes)
+      points = symbolic::saturating_mul(points, a.extent.is_constant() ? a.extent.constant() : symbolic::kPosInf);
   };
   if (const Compute* c = op.as<Compute>()) {
     count(c->axes);
@@ -155,7 +156,8 @@ class Folder {
     erase_op(op);
   }
 
-  /// The branch of an If whose condition is known takes its place. Extents that only the branch knows are known from now on.
+  /// The branch of an If whose condition is known takes its place. Extents that only the branch knows are known from
+  /// now on.
   bool inline_branch(Op& op, If& branch) {
     const Literal* condition = literal_of(op.operands[0]);
     if (condition == nullptr || condition->count() != 1) return false;
@@ -164,21 +166,25 @@ class Folder {
     for (size_t k = 0; k < op.results.size(); ++k) {
       const Type& outside = op.result(static_cast<int>(k))->type;
       const Type& inside = taken.outputs[k]->type;
-      if (outside.kind != inside.kind || outside.has_static_rank() != inside.has_static_rank() || outside.extents.size() != inside.extents.size()) {
+      if (outside.kind != inside.kind || outside.has_static_rank() != inside.has_static_rank() ||
+          outside.extents.size() != inside.extents.size()) {
         return false;
       }
       const auto learn = [&](Expr symbol, Expr value) {
-        if (symbol && std::find(op.defines.begin(), op.defines.end(), symbol) != op.defines.end()) known.emplace(symbol.node(), value);
+        if (symbol && std::find(op.defines.begin(), op.defines.end(), symbol) != op.defines.end())
+          known.emplace(symbol.node(), value);
       };
       for (size_t d = 0; d < outside.extents.size(); ++d) learn(outside.extents[d], inside.extents[d]);
       learn(outside.rank, inside.rank);
     }
     if (known.size() != op.defines.size()) return false;
     Block& around = *op.block;
-    const auto place = std::find_if(around.ops.begin(), around.ops.end(), [&](const auto& o) { return o.get() == &op; });
+    const auto place =
+        std::find_if(around.ops.begin(), around.ops.end(), [&](const auto& o) { return o.get() == &op; });
     for (const auto& inner : taken.ops) inner->block = &around;
     around.ops.splice(place, taken.ops);
-    for (size_t k = 0; k < op.results.size(); ++k) replace_all_uses(graph_, op.result(static_cast<int>(k)), taken.outputs[k]);
+    for (size_t k = 0; k < op.results.size(); ++k)
+      replace_all_uses(graph_, op.result(static_cast<int>(k)), taken.outputs[k]);
     erase_op(op);
     if (!known.empty()) substitute_symbols(graph_, known);
     return true;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fusion: which values exist in memory, and which only inside the kernel that uses them.
 //
-// Ops are visited in order, so that a producer has taken in its own producers before its consumers look at it. A consumer then
-//   1. takes in maps: the load of a map's element is replaced by the map's body at the load's indices. What that costs is arithmetic done
-//      again, once for each consumer and for each time that the consumer reads an element; what it brings is a value that is neither written nor
-//      read. Cheap bodies go everywhere; expensive ones only into a sole consumer that reads each element once;
+// Ops are visited in order, so that a producer has taken in its own producers before its consumers look at it. A
+// consumer then
+//   1. takes in maps: the load of a map's element is replaced by the map's body at the load's indices. What that costs
+//   is arithmetic done
+//      again, once for each consumer and for each time that the consumer reads an element; what it brings is a value
+//      that is neither written nor read. Cheap bodies go everywhere; expensive ones only into a sole consumer that
+//      reads each element once;
 //   2. if it is itself a map, becomes the epilogue of a reduction that it alone reads, point by point.
 // A Reshape in between changes nothing in memory, so both see through it where the indices need no division.
 //
-// Contractions run at the speed of their inner loop, so their loads stay loads: only index maps that stay affine, casts and zero points are
-// taken in, and only if the vector axis stays contiguous.
+// Contractions run at the speed of their inner loop, so their loads stay loads: only index maps that stay affine, casts
+// and zero points are taken in, and only if the vector axis stays contiguous.
 //
 // Every step removes one load of a map from a consumer and adds only loads of values that come earlier, so it ends.
 #include <algorithm>
@@ -201,7 +204,8 @@ class Fuser {
     });
   }
 
-  bool is_worth_it(const Op& consumer, const Source& source, const std::vector<Scalar>& loads, const std::vector<std::vector<Scalar>>& indices) {
+  bool is_worth_it(const Op& consumer, const Source& source, const std::vector<Scalar>& loads,
+                   const std::vector<std::vector<Scalar>>& indices) {
     const Compute& map = *source.op->as<Compute>();
     const BodyCost cost = cost_of(map);
     const Compute* c = consumer.as<Compute>();
@@ -248,8 +252,8 @@ class Fuser {
     return plain && moving <= 1;
   }
 
-  bool replace_loads(Op& consumer, int slot, const Op& producer, const std::vector<Scalar>& loads, const std::vector<std::vector<Scalar>>& indices,
-                     bool too_large) {
+  bool replace_loads(Op& consumer, int slot, const Op& producer, const std::vector<Scalar>& loads,
+                     const std::vector<std::vector<Scalar>>& indices, bool too_large) {
     const Compute& map = *producer.as<Compute>();
     const std::vector<Value*> old_operands = consumer.operands;
     const Compute* before = consumer.as<Compute>();
@@ -262,12 +266,15 @@ class Fuser {
     std::vector<int> slots;
     for (Value* v : producer.operands) slots.push_back(slot_of(consumer, v));
     const Scalar body = ir::rewrite(map.body, {}, [&](Scalar x) {
-      return x->kind == ScalarKind::kLoad && slots[x->slot] != x->slot ? x->table->load(slots[x->slot], x->dtype, x->args) : x;
+      return x->kind == ScalarKind::kLoad && slots[x->slot] != x->slot
+                 ? x->table->load(slots[x->slot], x->dtype, x->args)
+                 : x;
     });
     rewrite_scalars(consumer, [&](Scalar root) {
       return ir::rewrite(root, {}, [&](Scalar x) {
         if (x->kind != ScalarKind::kLoad || x->slot != slot) return x;
-        // Loads inside the indices may have been replaced already; then the indices are the ones at hand, seen through no Reshape.
+        // Loads inside the indices may have been replaced already; then the indices are the ones at hand, seen through
+        // no Reshape.
         const auto known = std::find(loads.begin(), loads.end(), x);
         return at_indices(body, map.axes, known == loads.end() ? x->args : indices[known - loads.begin()]);
       });
@@ -308,8 +315,8 @@ class Fuser {
 
   /// How a map and a reduction that it reads point by point come to have the same axes.
   struct Alignment {
-    std::vector<Axis> axes;                // of the two together
-    symbolic::Substitution of_map;         // the axes of each in terms of these
+    std::vector<Axis> axes;         // of the two together
+    symbolic::Substitution of_map;  // the axes of each in terms of these
     symbolic::Substitution of_reduction;
   };
 
@@ -433,8 +440,9 @@ class Fuser {
     fused.axes = alignment.axes;
     fused.body = ir::substitute(reduction.body, alignment.of_reduction);
     const DType accumulator = is_arg(reduction.combiner) ? DType::kI64 : reduction.accumulate;
-    const Scalar finished = reduction.epilogue ? ir::substitute(reduction.epilogue, alignment.of_reduction)
-                                               : table.cast(source.views.back()->type.dtype, table.accumulator(accumulator));
+    const Scalar finished = reduction.epilogue
+                                ? ir::substitute(reduction.epilogue, alignment.of_reduction)
+                                : table.cast(source.views.back()->type.dtype, table.accumulator(accumulator));
     fused.epilogue = ir::rewrite(op.as<Compute>()->body, alignment.of_map, [&](Scalar x) {
       if (x->kind != ScalarKind::kLoad) return x;
       if (x->slot == slot) return finished;

@@ -79,7 +79,9 @@ OpCost cost_of_op(ScalarOp op) {
   return {20, true};
 }
 
-bool is_known_positive_or_negative(Expr coefficient) { return coefficient.is_constant() && coefficient.constant() != 0; }
+bool is_known_positive_or_negative(Expr coefficient) {
+  return coefficient.is_constant() && coefficient.constant() != 0;
+}
 
 }  // namespace
 
@@ -117,9 +119,11 @@ BodyCost cost_of(const Compute& map) {
   Scalar core = map.body;
   while (core->kind == ScalarKind::kCast) core = core->args[0];
   if (core->kind != ScalarKind::kLoad) return cost;
-  cost.index_map = std::all_of(core->args.begin(), core->args.end(), [](Scalar a) { return static_cast<bool>(ir::as_expr(a)); });
+  cost.index_map =
+      std::all_of(core->args.begin(), core->args.end(), [](Scalar a) { return static_cast<bool>(ir::as_expr(a)); });
   if (!cost.index_map) return cost;
-  cost.affine = std::all_of(core->args.begin(), core->args.end(), [&](Scalar a) { return is_affine(ir::as_expr(a), map.axes); });
+  cost.affine =
+      std::all_of(core->args.begin(), core->args.end(), [&](Scalar a) { return is_affine(ir::as_expr(a), map.axes); });
   // The last axis that is more than one element long.
   for (auto axis = map.axes.rbegin(); axis != map.axes.rend(); ++axis) {
     if (axis->extent.is_constant(1)) continue;
@@ -137,8 +141,8 @@ bool is_too_large(Graph& graph, const std::vector<Axis>& axes) {
   return graph.constraints.range(product_of(graph, extents)).lo >= kTooManyElements;
 }
 
-bool reads_once(Graph& graph, const std::vector<Axis>& axes, const std::vector<Axis>& reductions, const std::vector<Scalar>& indices,
-                const std::vector<Expr>& extents) {
+bool reads_once(Graph& graph, const std::vector<Axis>& axes, const std::vector<Axis>& reductions,
+                const std::vector<Scalar>& indices, const std::vector<Expr>& extents) {
   std::vector<Axis> domain = axes;
   domain.insert(domain.end(), reductions.begin(), reductions.end());
   std::erase_if(domain, [](const Axis& a) { return a.extent.is_constant(1); });
@@ -150,7 +154,8 @@ bool reads_once(Graph& graph, const std::vector<Axis>& axes, const std::vector<A
       if (!e || taken[k] || !symbolic::depends_on(e, axis.var)) continue;
       const auto form = symbolic::affine_in(e, axis.var);
       if (!form || !is_known_positive_or_negative(form->coefficient)) continue;
-      const bool alone = std::none_of(domain.begin(), domain.end(), [&](const Axis& o) { return symbolic::depends_on(form->rest, o.var); });
+      const bool alone = std::none_of(domain.begin(), domain.end(),
+                                      [&](const Axis& o) { return symbolic::depends_on(form->rest, o.var); });
       if (!alone) continue;
       taken[k] = true;
       return true;

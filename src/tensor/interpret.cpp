@@ -70,20 +70,25 @@ std::string list_of(const std::vector<int64_t>& values) { return fmt::format("[{
 void bind_symbol(const std::string& where, Bindings& bindings, Expr symbol, int64_t value) {
   const symbolic::Interval range = symbol.symbol().range;
   if (!range.contains(value)) {
-    throw UserError(fmt::format("{}: {} is {}, outside its range {} .. {}", where, symbol.symbol().name, value, range.lo, range.hi));
+    throw UserError(fmt::format("{}: {} is {}, outside its range {} .. {}", where, symbol.symbol().name, value,
+                                range.lo, range.hi));
   }
   bindings[symbol.node()] = value;
 }
 
 /// Binds those extents (and the rank) of a type that are symbols of `defines` to what the item has.
-void bind_type(const std::string& where, Bindings& bindings, const Type& type, const Item& item, const std::vector<Expr>& defines) {
+void bind_type(const std::string& where, Bindings& bindings, const Type& type, const Item& item,
+               const std::vector<Expr>& defines) {
   if (!type.is_tensor() || defines.empty()) return;
-  const auto is_defined = [&](Expr e) { return e && e.is_symbol() && std::find(defines.begin(), defines.end(), e) != defines.end(); };
+  const auto is_defined = [&](Expr e) {
+    return e && e.is_symbol() && std::find(defines.begin(), defines.end(), e) != defines.end();
+  };
   const std::vector<int64_t>& actual = item.tensor.extents();
   if (is_defined(type.rank)) bind_symbol(where, bindings, type.rank, static_cast<int64_t>(actual.size()));
   for (size_t k = 0; k < type.extents.size(); ++k) {
     if (!is_defined(type.extents[k])) continue;
-    const auto axis = static_cast<int64_t>(actual.size()) - static_cast<int64_t>(type.extents.size()) + static_cast<int64_t>(k);
+    const auto axis =
+        static_cast<int64_t>(actual.size()) - static_cast<int64_t>(type.extents.size()) + static_cast<int64_t>(k);
     if (axis < 0 && type.has_static_rank()) break;  // check_type says it better
     bind_symbol(where, bindings, type.extents[k], axis < 0 ? 1 : actual[axis]);
   }
@@ -97,8 +102,8 @@ void settle_type(const std::string& where, const Bindings& bindings, const Value
     return;
   }
   STAX_ASSERT(!item.is_sequence, "{}: '{}' is a sequence", where, value.name);
-  STAX_ASSERT(item.tensor.dtype() == type.dtype, "{}: '{}' is {} instead of {}", where, value.name, name_of(item.tensor.dtype()),
-              name_of(type.dtype));
+  STAX_ASSERT(item.tensor.dtype() == type.dtype, "{}: '{}' is {} instead of {}", where, value.name,
+              name_of(item.tensor.dtype()), name_of(type.dtype));
   std::vector<int64_t> expected;
   for (Expr e : type.extents) expected.push_back(symbolic::evaluate(e, bindings));
   if (!type.has_static_rank()) {
@@ -111,7 +116,8 @@ void settle_type(const std::string& where, const Bindings& bindings, const Value
     item.tensor = item.tensor.reshaped(expected);
     return;
   }
-  internal_error("{}: '{}' has extents {} instead of {}", where, value.name, list_of(item.tensor.extents()), list_of(expected));
+  internal_error("{}: '{}' has extents {} instead of {}", where, value.name, list_of(item.tensor.extents()),
+                 list_of(expected));
 }
 
 Item item_of(Literal literal) {
@@ -129,7 +135,8 @@ Literal evaluate_reshape(const Call& call) {
     if (e < 0) call.fail(fmt::format("an extent of the result is {}", e));
   }
   if (count_of(extents) != data.count()) {
-    call.fail(fmt::format("{} elements of {} cannot be reshaped to {}", data.count(), list_of(data.extents()), list_of(extents)));
+    call.fail(fmt::format("{} elements of {} cannot be reshaped to {}", data.count(), list_of(data.extents()),
+                          list_of(extents)));
   }
   return data.reshaped(extents);
 }
@@ -147,7 +154,8 @@ Literal evaluate_reshape_dynamic(const Call& call, const ReshapeDynamic& r) {
   int64_t known = 1;
   for (size_t k = 0; k < extents.size(); ++k) {
     if (extents[k] == 0 && !r.allow_zero) {
-      if (static_cast<int>(k) >= data.rank()) call.fail(fmt::format("the shape {} copies axis {} of a tensor of rank {}", list_of(wanted), k, data.rank()));
+      if (static_cast<int>(k) >= data.rank())
+        call.fail(fmt::format("the shape {} copies axis {} of a tensor of rank {}", list_of(wanted), k, data.rank()));
       extents[k] = data.extents()[k];
     }
     if (extents[k] == -1) {
@@ -161,22 +169,25 @@ Literal evaluate_reshape_dynamic(const Call& call, const ReshapeDynamic& r) {
   const int64_t count = data.count();
   if (inferred >= 0) {
     if (known == 0 || count % known != 0) {
-      call.fail(fmt::format("the -1 of the shape {} stands for no extent that holds {} elements (the others hold {})", list_of(wanted), count, known));
+      call.fail(fmt::format("the -1 of the shape {} stands for no extent that holds {} elements (the others hold {})",
+                            list_of(wanted), count, known));
     }
     extents[inferred] = count / known;
     known = count;
   }
   if (known != count) {
-    call.fail(fmt::format("a tensor of {} with {} elements cannot be reshaped to {}, which has {}", list_of(data.extents()), count, list_of(wanted), known));
+    call.fail(fmt::format("a tensor of {} with {} elements cannot be reshaped to {}, which has {}",
+                          list_of(data.extents()), count, list_of(wanted), known));
   }
   return data.reshaped(extents);
 }
 
 void evaluate_bind(const Call& call) {
   const Literal values = call.tensor(0);
-  STAX_ASSERT(values.count() == static_cast<int64_t>(call.op.defines.size()), "{}: {} values for {} symbols", call.where(), values.count(),
-              call.op.defines.size());
-  for (int64_t k = 0; k < values.count(); ++k) bind_symbol(call.where(), call.bindings, call.op.defines[k], values.at(k).i);
+  STAX_ASSERT(values.count() == static_cast<int64_t>(call.op.defines.size()), "{}: {} values for {} symbols",
+              call.where(), values.count(), call.op.defines.size());
+  for (int64_t k = 0; k < values.count(); ++k)
+    bind_symbol(call.where(), call.bindings, call.op.defines[k], values.at(k).i);
 }
 
 void evaluate_check(const Call& call, const Check& check) {
@@ -186,7 +197,8 @@ void evaluate_check(const Call& call, const Check& check) {
     // "{12}" -> the value of argument 12
     const size_t close = check.message[i] == '{' ? check.message.find('}', i) : std::string::npos;
     const std::string number = close == std::string::npos ? "" : check.message.substr(i + 1, close - i - 1);
-    const bool is_number = !number.empty() && number.size() < 4 && number.find_first_not_of("0123456789") == std::string::npos;
+    const bool is_number =
+        !number.empty() && number.size() < 4 && number.find_first_not_of("0123456789") == std::string::npos;
     if (is_number && std::stoul(number) < check.arguments.size()) {
       message += std::to_string(call.value(check.arguments[std::stoul(number)]));
       i = close + 1;
@@ -203,7 +215,9 @@ std::vector<Item> evaluate_by_kind(const Call& call) {
     case OpKind::kConstant: results.push_back(item_of(call.op.as<Constant>()->literal)); break;
     case OpKind::kCompute: results.push_back(item_of(evaluate_compute(call, *call.op.as<Compute>()))); break;
     case OpKind::kReshape: results.push_back(item_of(evaluate_reshape(call))); break;
-    case OpKind::kReshapeDynamic: results.push_back(item_of(evaluate_reshape_dynamic(call, *call.op.as<ReshapeDynamic>()))); break;
+    case OpKind::kReshapeDynamic:
+      results.push_back(item_of(evaluate_reshape_dynamic(call, *call.op.as<ReshapeDynamic>())));
+      break;
     case OpKind::kBind: evaluate_bind(call); break;
     case OpKind::kCheck: evaluate_check(call, *call.op.as<Check>()); break;
     case OpKind::kScatter: results.push_back(item_of(evaluate_scatter(call, *call.op.as<Scatter>()))); break;
@@ -226,8 +240,8 @@ std::vector<Item> evaluate_by_kind(const Call& call) {
   return results;
 }
 
-/// The values whose last use in a block is a given op: they are dropped after it. Uses in the blocks of an If or Loop count
-/// for the op itself.
+/// The values whose last use in a block is a given op: they are dropped after it. Uses in the blocks of an If or Loop
+/// count for the op itself.
 using LastUses = std::unordered_map<const Op*, std::vector<const Value*>>;
 
 void collect_uses(const Op& op, std::unordered_set<const Value*>& used);
@@ -272,7 +286,9 @@ void add_last_uses(const Block& block, LastUses& uses) {
 
 class Interpreter {
  public:
-  Interpreter(const Graph& graph, Bindings bindings) : bindings_(std::move(bindings)) { add_last_uses(graph.body, last_uses_); }
+  Interpreter(const Graph& graph, Bindings bindings) : bindings_(std::move(bindings)) {
+    add_last_uses(graph.body, last_uses_);
+  }
 
   std::vector<Item> run(const Block& block, std::vector<Item> inputs) {
     STAX_ASSERT(inputs.size() == block.inputs.size());
@@ -312,7 +328,8 @@ class Interpreter {
   }
 
   std::vector<Item> settle(const Call& call, std::vector<Item> results) {
-    for (size_t k = 0; k < results.size(); ++k) bind_type(call.where(), bindings_, call.op.result(k)->type, results[k], call.op.defines);
+    for (size_t k = 0; k < results.size(); ++k)
+      bind_type(call.where(), bindings_, call.op.result(k)->type, results[k], call.op.defines);
     for (size_t k = 0; k < results.size(); ++k) settle_type(call.where(), bindings_, *call.op.result(k), results[k]);
     return results;
   }
@@ -357,7 +374,8 @@ class Interpreter {
   }
 
   static bool condition_of(const Call& call, const Item& item) {
-    if (item.tensor.count() != 1) call.fail(fmt::format("the condition has {} elements instead of one", item.tensor.count()));
+    if (item.tensor.count() != 1)
+      call.fail(fmt::format("the condition has {} elements instead of one", item.tensor.count()));
     return item.tensor.at(0).i != 0;
   }
 
@@ -368,7 +386,8 @@ class Interpreter {
       const Type& type = result.type;
       for (size_t k = 1; type.has_static_rank() && k < type.extents.size(); ++k) {
         const Expr e = type.extents[k];
-        const bool is_own = e.is_symbol() && std::find(call.op.defines.begin(), call.op.defines.end(), e) != call.op.defines.end();
+        const bool is_own =
+            e.is_symbol() && std::find(call.op.defines.begin(), call.op.defines.end(), e) != call.op.defines.end();
         extents.push_back(is_own ? std::max<int64_t>(e.range().lo, 0) : call.value(e));
       }
       return call.allocate(type.dtype, extents);
@@ -378,8 +397,8 @@ class Interpreter {
     char* to = static_cast<char*>(out.data());
     for (size_t k = 0; k < parts.size(); ++k) {
       if (parts[k].extents() != parts[0].extents()) {
-        call.fail(fmt::format("the scanned output '{}' has extents {} in iteration {} and {} in the first", result.name, list_of(parts[k].extents()),
-                              k, list_of(parts[0].extents())));
+        call.fail(fmt::format("the scanned output '{}' has extents {} in iteration {} and {} in the first", result.name,
+                              list_of(parts[k].extents()), k, list_of(parts[0].extents())));
       }
       std::copy_n(static_cast<const char*>(parts[k].data()), parts[k].bytes(), to);
       to += parts[k].bytes();
@@ -397,10 +416,13 @@ class Interpreter {
 
 std::vector<Item> evaluate_op(const Op& op, const std::vector<const Item*>& operands, Bindings& bindings) {
   const Call call{op, operands, bindings};
-  STAX_ASSERT(operands.size() == op.operands.size(), "{}: {} operands instead of {}", call.where(), operands.size(), op.operands.size());
+  STAX_ASSERT(operands.size() == op.operands.size(), "{}: {} operands instead of {}", call.where(), operands.size(),
+              op.operands.size());
   std::vector<Item> results = reference::evaluate_by_kind(call);
-  STAX_ASSERT(results.size() == op.results.size(), "{}: {} results instead of {}", call.where(), results.size(), op.results.size());
-  for (size_t k = 0; k < results.size(); ++k) reference::bind_type(call.where(), bindings, op.result(k)->type, results[k], op.defines);
+  STAX_ASSERT(results.size() == op.results.size(), "{}: {} results instead of {}", call.where(), results.size(),
+              op.results.size());
+  for (size_t k = 0; k < results.size(); ++k)
+    reference::bind_type(call.where(), bindings, op.result(k)->type, results[k], op.defines);
   for (size_t k = 0; k < results.size(); ++k) reference::settle_type(call.where(), bindings, *op.result(k), results[k]);
   return results;
 }
@@ -418,13 +440,15 @@ std::string input_name(const Graph& graph, size_t k) { return fmt::format("input
 
 void check_input_type(const std::string& who, const Type& type, const Item& item) {
   if (type.is_tensor() == item.is_sequence) {
-    user_error("{} is a {}, expected a {}", who, item.is_sequence ? "sequence" : "tensor", item.is_sequence ? "tensor" : "sequence");
+    user_error("{} is a {}, expected a {}", who, item.is_sequence ? "sequence" : "tensor",
+               item.is_sequence ? "tensor" : "sequence");
   }
   if (item.is_sequence) {
     for (size_t k = 0; k < item.sequence.size(); ++k) {
       const Literal& l = item.sequence[k];
       if (l.dtype() != type.dtype) {
-        user_error("{}: element {} has type {}, expected {}", who, k, long_name_of(l.dtype()), long_name_of(type.dtype));
+        user_error("{}: element {} has type {}, expected {}", who, k, long_name_of(l.dtype()),
+                   long_name_of(type.dtype));
       }
       if (type.element_rank >= 0 && l.rank() != type.element_rank) {
         user_error("{}: element {} has rank {}, expected {}", who, k, l.rank(), type.element_rank);
@@ -448,7 +472,8 @@ struct BoundBy {
 }  // namespace
 
 Bindings bind_inputs(const Graph& graph, const std::vector<Item>& inputs) {
-  if (inputs.size() != graph.inputs.size()) user_error("{} inputs are given, the model has {}", inputs.size(), graph.inputs.size());
+  if (inputs.size() != graph.inputs.size())
+    user_error("{} inputs are given, the model has {}", inputs.size(), graph.inputs.size());
   Bindings bindings;
   std::unordered_map<const ExprNode*, BoundBy> bound_by;
   for (size_t k = 0; k < inputs.size(); ++k) {
@@ -468,7 +493,8 @@ Bindings bind_inputs(const Graph& graph, const std::vector<Item>& inputs) {
       const Expr e = type.extents[axis];
       const int64_t actual = extents[axis];
       if (e.is_constant()) {
-        if (actual != e.constant()) user_error("{} has extent {} on axis {}, expected {}", who, actual, axis, e.constant());
+        if (actual != e.constant())
+          user_error("{} has extent {} on axis {}, expected {}", who, actual, axis, e.constant());
         continue;
       }
       STAX_ASSERT(e.is_symbol(), "{}: the extent of axis {} is {}", who, axis, e.str());
@@ -479,16 +505,19 @@ Bindings bind_inputs(const Graph& graph, const std::vector<Item>& inputs) {
         if (before == actual) continue;
         const BoundBy& first = bound->second;
         if (first.input == k) {
-          user_error("{}: dim '{}' is {} on axis {} but {} on axis {}", who, dim.name, before, first.axis, actual, axis);
+          user_error("{}: dim '{}' is {} on axis {} but {} on axis {}", who, dim.name, before, first.axis, actual,
+                     axis);
         }
-        user_error("dim '{}' is {} in {} (axis {}) but {} in {} (axis {}); they must agree", dim.name, before, input_name(graph, first.input),
-                   first.axis, actual, who, axis);
+        user_error("dim '{}' is {} in {} (axis {}) but {} in {} (axis {}); they must agree", dim.name, before,
+                   input_name(graph, first.input), first.axis, actual, who, axis);
       }
       if (!dim.range.contains(actual)) {
-        user_error("{}: dim '{}' (axis {}) is {}, outside its range {} .. {}", who, dim.name, axis, actual, dim.range.lo, dim.range.hi);
+        user_error("{}: dim '{}' (axis {}) is {}, outside its range {} .. {}", who, dim.name, axis, actual,
+                   dim.range.lo, dim.range.hi);
       }
       if (dim.multiple > 1 && actual % dim.multiple != 0) {
-        user_error("{}: dim '{}' (axis {}) is {}, which is no multiple of {}", who, dim.name, axis, actual, dim.multiple);
+        user_error("{}: dim '{}' (axis {}) is {}, which is no multiple of {}", who, dim.name, axis, actual,
+                   dim.multiple);
       }
       bindings.emplace(e.node(), actual);
     }

@@ -23,7 +23,8 @@ using Bindings = std::unordered_map<const symbolic::ExprNode*, int64_t>;
 /// bind_inputs. UserError where a Check, an index or a size fails. `evaluated` counts ops.
 std::vector<Item> interpret(const Graph& graph, const std::vector<Item>& inputs, int64_t* evaluated = nullptr);
 
-/// Binds the input dims; a UserError names the inputs, the dim, and the values, where dtype, rank, extent or range is wrong.
+/// Binds the input dims; a UserError names the inputs, the dim, and the values, where dtype, rank, extent or range is
+/// wrong.
 Bindings bind_inputs(const Graph& graph, const std::vector<Item>& inputs);
 
 /// One op on concrete operands; binds what it defines. Not for If and Loop.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Scalar operations, casts, loads and stores on blocks of points: arrays of double for float dtypes, of int64 for integers
-// and bool. Each means, element by element, what ir::evaluate_scalar_op and ir::evaluate_cast say; the frequent ones have
-// loops of their own.
+// Scalar operations, casts, loads and stores on blocks of points: arrays of double for float dtypes, of int64 for
+// integers and bool. Each means, element by element, what ir::evaluate_scalar_op and ir::evaluate_cast say; the
+// frequent ones have loops of their own.
 #include <cstdint>
 
 #include "ir/scalar.h"

@@ -30,22 +30,22 @@ enum class StepKind : uint8_t { kConstant, kAffine, kExpr, kLoad, kAccumulator, 
 
 struct Step {
   StepKind kind = StepKind::kConstant;
-  DType type = DType::kI64;       // of the result
-  DType from = DType::kI64;       // of the arguments of an op or cast
+  DType type = DType::kI64;  // of the result
+  DType from = DType::kI64;  // of the arguments of an op or cast
   ScalarOp op = ScalarOp::kAdd;
   ExprKind expr = ExprKind::kAdd;
   std::vector<int> args;
   ir::Value64 constant{};
-  AffineForm affine;              // kAffine; kLoad with affine_load: the offset
+  AffineForm affine;  // kAffine; kLoad with affine_load: the offset
   int slot = -1;
   bool affine_load = false;
-  bool safe = false;              // a load that cannot be out of bounds
+  bool safe = false;  // a load that cannot be out of bounds
   bool may_fault = false;
-  Interval range;                 // of an integer result
+  Interval range;  // of an integer result
   // While running:
   int buffer = -1;
   std::unique_ptr<uint16_t[]> marks;
-  bool marked = false;            // some point of this block is faulty
+  bool marked = false;  // some point of this block is faulty
 };
 
 Interval dtype_range(DType t) {
@@ -84,9 +84,9 @@ struct BlockProgram::Impl {
 
   // While running:
   std::unique_ptr<double[]> storage;
-  std::vector<int64_t> position;               // axis values of the block's first point
-  std::vector<int64_t> axis_values;            // `capacity` for each axis, where rows are short
-  int64_t capacity = kBlockPoints;             // points of a block: fewer where the box has fewer
+  std::vector<int64_t> position;     // axis values of the block's first point
+  std::vector<int64_t> axis_values;  // `capacity` for each axis, where rows are short
+  int64_t capacity = kBlockPoints;   // points of a block: fewer where the box has fewer
   bool long_rows = false;
   const void* accumulators = nullptr;
   int64_t accumulator_origin = 0;
@@ -193,10 +193,11 @@ struct BlockProgram::Impl {
     s.type = x->dtype;
     s.range = dtype_range(x->dtype);
     s.slot = x->slot;
-    STAX_ASSERT(x->slot >= 0 && static_cast<size_t>(x->slot) < sources.size(), "load from operand {} of {}", x->slot, sources.size());
+    STAX_ASSERT(x->slot >= 0 && static_cast<size_t>(x->slot) < sources.size(), "load from operand {} of {}", x->slot,
+                sources.size());
     const Source& source = sources[x->slot];
-    STAX_ASSERT(source.extents.size() == x->args.size(), "a load from operand {} has {} indices, its rank is {}", x->slot,
-                x->args.size(), source.extents.size());
+    STAX_ASSERT(source.extents.size() == x->args.size(), "a load from operand {} has {} indices, its rank is {}",
+                x->slot, x->args.size(), source.extents.size());
     bool all_affine = true, safe = true;
     AffineForm offset = forms.constant(0);
     for (size_t k = 0; k < x->args.size(); ++k) {
@@ -208,7 +209,8 @@ struct BlockProgram::Impl {
         if (f.affine) {
           offset.base = saturating_add(offset.base, saturating_mul(f.affine->base, source.strides[k]));
           for (size_t d = 0; d < extents.size(); ++d) {
-            offset.coefficients[d] = saturating_add(offset.coefficients[d], saturating_mul(f.affine->coefficients[d], source.strides[k]));
+            offset.coefficients[d] =
+                saturating_add(offset.coefficients[d], saturating_mul(f.affine->coefficients[d], source.strides[k]));
           }
         } else {
           all_affine = false;
@@ -240,7 +242,8 @@ struct BlockProgram::Impl {
         if (s.kind != StepKind::kAffine && !s.affine_load) continue;
         const std::vector<int64_t>& c = s.affine.coefficients;
         // An axis of extent 1 has no steps to speak of.
-        mergeable = mergeable && (extents[d] == 1 || extents[d + 1] == 1 || c[d] == saturating_mul(c[d + 1], extents[d + 1]));
+        mergeable =
+            mergeable && (extents[d] == 1 || extents[d + 1] == 1 || c[d] == saturating_mul(c[d + 1], extents[d + 1]));
       }
       if (!mergeable) {
         ++d;
@@ -250,7 +253,8 @@ struct BlockProgram::Impl {
       extents[gone == d ? d + 1 : d] = extents[d] * extents[d + 1];
       extents.erase(extents.begin() + gone);
       for (Step& s : steps) {
-        if (s.kind == StepKind::kAffine || s.affine_load) s.affine.coefficients.erase(s.affine.coefficients.begin() + gone);
+        if (s.kind == StepKind::kAffine || s.affine_load)
+          s.affine.coefficients.erase(s.affine.coefficients.begin() + gone);
       }
       if (d > 0) --d;
     }
@@ -358,7 +362,8 @@ struct BlockProgram::Impl {
       }
       case StepKind::kLoad: return run_load(s, mark, n);
       case StepKind::kAccumulator:
-        std::copy_n(static_cast<const uint64_t*>(accumulators) + (block_start - accumulator_origin), n, buffer<uint64_t>(s));
+        std::copy_n(static_cast<const uint64_t*>(accumulators) + (block_start - accumulator_origin), n,
+                    buffer<uint64_t>(s));
         return;
       case StepKind::kOp: {
         if (s.op == ScalarOp::kCheckedIndex) return run_checked_index(s, mark, n);
@@ -444,7 +449,8 @@ struct BlockProgram::Impl {
   }
 };
 
-BlockProgram::BlockProgram(const std::vector<Expr>& vars, const std::vector<int64_t>& extents, std::span<const Source> sources, const Bindings& bindings)
+BlockProgram::BlockProgram(const std::vector<Expr>& vars, const std::vector<int64_t>& extents,
+                           std::span<const Source> sources, const Bindings& bindings)
     : impl_(std::make_unique<Impl>(sources, IndexForms(vars, extents, bindings), extents)) {
   for (int64_t e : impl_->extents) count_ = saturating_mul(count_, e);
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The engine of the reference interpreter: evaluates scalar expressions over the points of a box, a block of points at a
-// time.
+// The engine of the reference interpreter: evaluates scalar expressions over the points of a box, a block of points at
+// a time.
 //
-// A BlockProgram is a list of steps in topological order, one for each distinct node of the expressions. Each step owns an
-// array of kBlockPoints doubles (float dtypes) or int64 (integers and bool), so that one pass over the steps computes a whole
-// block. Index expressions become affine forms of the box's axes where they are; a load whose indices are all affine and
-// proved in bounds has one affine offset and needs no check.
+// A BlockProgram is a list of steps in topological order, one for each distinct node of the expressions. Each step owns
+// an array of kBlockPoints doubles (float dtypes) or int64 (integers and bool), so that one pass over the steps
+// computes a whole block. Index expressions become affine forms of the box's axes where they are; a load whose indices
+// are all affine and proved in bounds has one affine offset and needs no check.
 //
-// The branch of a select that is not taken is not evaluated, says the IR; here all branches are computed, and a load out of
-// bounds (or a checked index out of range) reads nothing and marks its point as faulty. Marks travel through the steps the
-// way NaNs do, a select passes on only those of the branch taken, and a mark that reaches a root is the fault. That is the
-// lazy semantics exactly, without masks.
+// The branch of a select that is not taken is not evaluated, says the IR; here all branches are computed, and a load
+// out of bounds (or a checked index out of range) reads nothing and marks its point as faulty. Marks travel through the
+// steps the way NaNs do, a select passes on only those of the branch taken, and a mark that reaches a root is the
+// fault. That is the lazy semantics exactly, without masks.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -47,9 +47,10 @@ struct Fault {
 
 class BlockProgram {
  public:
-  /// The box is `vars` x `extents`, row-major, no extent 0. An expression in `vars` need not be a symbol: wherever it occurs
-  /// as a whole it stands for that axis. `sources` must outlive the program.
-  BlockProgram(const std::vector<Expr>& vars, const std::vector<int64_t>& extents, std::span<const Source> sources, const Bindings& bindings);
+  /// The box is `vars` x `extents`, row-major, no extent 0. An expression in `vars` need not be a symbol: wherever it
+  /// occurs as a whole it stands for that axis. `sources` must outlive the program.
+  BlockProgram(const std::vector<Expr>& vars, const std::vector<int64_t>& extents, std::span<const Source> sources,
+               const Bindings& bindings);
   ~BlockProgram();
   BlockProgram(const BlockProgram&) = delete;
   BlockProgram& operator=(const BlockProgram&) = delete;
@@ -67,8 +68,8 @@ class BlockProgram {
   int64_t count() const { return count_; }
   /// Accumulators of the points from `origin` on (linear), for expressions with an accumulator.
   void set_accumulators(const void* values, int64_t origin);
-  /// Evaluates points [start, start + n) where n <= `limit` is chosen by the program (a block never leaves a row of long
-  /// rows); returns n.
+  /// Evaluates points [start, start + n) where n <= `limit` is chosen by the program (a block never leaves a row of
+  /// long rows); returns n.
   int64_t run(int64_t start, int64_t limit);
   const double* floats(int root) const;
   const int64_t* ints(int root) const;

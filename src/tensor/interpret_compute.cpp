@@ -35,8 +35,8 @@ void add_axes(const Call& call, const std::vector<Axis>& axes, std::vector<Expr>
     call.fail(fmt::format("index {} is out of range for an extent of {}", fault.index, fault.extent));
   }
   const Value* operand = call.op.operands[fault.slot];
-  internal_error("{}: operand {} ({}) is read at index {} of axis {}, whose extent is {}", call.where(), fault.slot, operand->name,
-                 fault.index, fault.axis, fault.extent);
+  internal_error("{}: operand {} ({}) is read at index {} of axis {}, whose extent is {}", call.where(), fault.slot,
+                 operand->name, fault.index, fault.axis, fault.extent);
 }
 
 /// Runs a program over [0, count) and hands each block on: f(start, n).
@@ -135,7 +135,8 @@ class Accumulator {
       return x != x || (kGreater ? x > best : x < best);
     } else {
       if (type_ == DType::kU64) {
-        return kGreater ? static_cast<uint64_t>(x) > static_cast<uint64_t>(best) : static_cast<uint64_t>(x) < static_cast<uint64_t>(best);
+        return kGreater ? static_cast<uint64_t>(x) > static_cast<uint64_t>(best)
+                        : static_cast<uint64_t>(x) < static_cast<uint64_t>(best);
       }
       return kGreater ? x > best : x < best;
     }
@@ -194,7 +195,8 @@ class Accumulator {
 
 /// Reduces the points of `program` in runs of `length` into accumulators[0 ..].
 template <class T>
-void reduce_runs(const Call& call, BlockProgram& program, int root, const Compute& c, int64_t length, int64_t begin, int64_t end, Value64* out) {
+void reduce_runs(const Call& call, BlockProgram& program, int root, const Compute& c, int64_t length, int64_t begin,
+                 int64_t end, Value64* out) {
   Accumulator<T> accumulator(c.combiner, c.accumulate);
   int64_t done = 0;
   int64_t position = 0;  // within the run
@@ -233,11 +235,11 @@ struct Reducer {
   const Call& call;
   const Compute& c;
   const Operands& operands;
-  std::vector<Expr> vars;             // axes, then reductions
+  std::vector<Expr> vars;  // axes, then reductions
   std::vector<int64_t> extents;
   size_t axis_count;
   int64_t outputs;
-  int64_t length;                     // points reduced into one
+  int64_t length;  // points reduced into one
   std::unique_ptr<BlockProgram> epilogue;
   DType result_type;
   Literal& result;
@@ -256,7 +258,8 @@ struct Reducer {
       body->finish();
     }
     // As many outputs at a time as fill a few blocks.
-    const int64_t step = std::max<int64_t>(1, std::min<int64_t>(outputs, kBlockPoints * 16 / std::max<int64_t>(length, 1)));
+    const int64_t step =
+        std::max<int64_t>(1, std::min<int64_t>(outputs, kBlockPoints * 16 / std::max<int64_t>(length, 1)));
     chunk.resize(std::max<int64_t>(step, 1));
     for (int64_t first = 0; first < outputs; first += step) {
       const int64_t n = std::min(step, outputs - first);
@@ -285,8 +288,9 @@ struct Reducer {
 
   void finish_outputs(const void* accumulators, int64_t first, int64_t n) {
     epilogue->set_accumulators(accumulators, first);
-    for_each_block(call, *epilogue, 0, first, first + n,
-                   [&](int64_t start, int64_t count) { store_block(result_type, result.data(), start, values_of(*epilogue, 0, result_type), count); });
+    for_each_block(call, *epilogue, 0, first, first + n, [&](int64_t start, int64_t count) {
+      store_block(result_type, result.data(), start, values_of(*epilogue, 0, result_type), count);
+    });
   }
 };
 
@@ -304,13 +308,15 @@ Literal evaluate_compute(const Call& call, const Compute& c) {
     BlockProgram program(vars, extents, operands.sources, call.bindings);
     program.add_root(c.body->table->cast(type, c.body));
     program.finish();
-    for_each_block(call, program, 0, 0, program.count(),
-                   [&](int64_t start, int64_t n) { store_block(type, result.data(), start, values_of(program, 0, type), n); });
+    for_each_block(call, program, 0, 0, program.count(), [&](int64_t start, int64_t n) {
+      store_block(type, result.data(), start, values_of(program, 0, type), n);
+    });
     return result;
   }
   const DType accumulator_type = is_arg(c.combiner) ? DType::kI64 : c.accumulate;
   ir::ScalarTable& table = *c.body->table;
-  const Scalar finish = c.epilogue ? table.cast(type, c.epilogue) : table.cast(type, table.accumulator(accumulator_type));
+  const Scalar finish =
+      c.epilogue ? table.cast(type, c.epilogue) : table.cast(type, table.accumulator(accumulator_type));
   auto epilogue = std::make_unique<BlockProgram>(vars, extents, operands.sources, call.bindings);
   epilogue->add_root(finish);
   epilogue->finish();
@@ -323,7 +329,9 @@ Literal evaluate_compute(const Call& call, const Compute& c) {
     length = saturating_mul(length, extent);
   }
   add_axes(call, c.reductions, vars, extents);
-  Reducer{call, c, operands, std::move(vars), std::move(extents), axis_count, outputs, length, std::move(epilogue), type, result}.reduce_all();
+  Reducer{call, c,     operands, std::move(vars), std::move(extents), axis_count, outputs, length, std::move(epilogue),
+          type, result}
+      .reduce_all();
   return result;
 }
 
@@ -394,7 +402,8 @@ Literal evaluate_scatter(const Call& call, const Scatter& s) {
           check(index[k], start, i);
           const int64_t at = program.ints(index[k])[i];
           if (at < 0 || at >= source.extents[k]) {
-            internal_error("{}: writes at index {} of axis {}, whose extent is {}", call.where(), at, k, source.extents[k]);
+            internal_error("{}: writes at index {} of axis {}, whose extent is {}", call.where(), at, k,
+                           source.extents[k]);
           }
           offset += at * source.strides[k];
         }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of products for the reference interpreter.
 //
-// Evaluated point by point, a convolution costs a few nanoseconds a product and a small network minutes. Instead, each factor is
-// evaluated beforehand and kept as an array of doubles, with the axis along which results are computed side by side last. Then the
-// sums are rows of multiply-adds over contiguous doubles:
+// Evaluated point by point, a convolution costs a few nanoseconds a product and a small network minutes. Instead, each
+// factor is evaluated beforehand and kept as an array of doubles, with the axis along which results are computed side
+// by side last. Then the sums are rows of multiply-adds over contiguous doubles:
 //
 //   sums[outer, v] += narrow[outer, r] * wide[outer, r, v]      for all r, four at a time
 //
-// A factor that reads one tensor at affine indices is evaluated once for each element of the tensor; any other once for each point of
-// the axes that it depends on. Both arrays are addressed by a base for the outer point plus an offset for the reduction point, so
-// that one loop serves matrix products in all layouts, convolutions, and batches of them. Integers go the same way where no sum
-// can leave the 53 bits of a double, which is exact.
+// A factor that reads one tensor at affine indices is evaluated once for each element of the tensor; any other once for
+// each point of the axes that it depends on. Both arrays are addressed by a base for the outer point plus an offset for
+// the reduction point, so that one loop serves matrix products in all layouts, convolutions, and batches of them.
+// Integers go the same way where no sum can leave the 53 bits of a double, which is exact.
 #include "tensor/interpret_contraction.h"
 
 #include <algorithm>
@@ -37,20 +37,20 @@ using symbolic::saturating_mul;
 
 namespace {
 
-constexpr int64_t kLeastWork = 1 << 12;          // products; below, setting up costs more than it saves
+constexpr int64_t kLeastWork = 1 << 12;  // products; below, setting up costs more than it saves
 constexpr int64_t kMostElements = int64_t{1} << 28;
 constexpr int64_t kMostReductions = 1 << 22;
-constexpr int64_t kRowChunk = 512;               // doubles of a row worked on at a time: stays in the nearest cache
+constexpr int64_t kRowChunk = 512;  // doubles of a row worked on at a time: stays in the nearest cache
 
 /// A factor and its values: over the elements of the tensor that it reads, or over the axes that it depends on.
 struct Factor {
   Scalar body;
-  std::vector<size_t> axes;          // it depends on
+  std::vector<size_t> axes;  // it depends on
   bool over_elements = false;
-  Scalar main;                       // over elements: the load whose indices address them
-  std::vector<AffineForm> index;     // of main, over axes and reductions
+  Scalar main;                    // over elements: the load whose indices address them
+  std::vector<AffineForm> index;  // of main, over axes and reductions
   std::vector<double> values;
-  std::vector<int64_t> coefficients; // of the address in `values`, by axis
+  std::vector<int64_t> coefficients;  // of the address in `values`, by axis
   int64_t base = 0;
 
   bool depends_on(size_t axis) const { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
@@ -67,7 +67,8 @@ struct Factor {
   bool can_be_contiguous(size_t axis) const { return !over_elements || unit_dim(axis) >= 0; }
 };
 
-bool only_reads(symbolic::Expr e, const std::unordered_set<const ExprNode*>& given, const std::unordered_set<const ExprNode*>& axes) {
+bool only_reads(symbolic::Expr e, const std::unordered_set<const ExprNode*>& given,
+                const std::unordered_set<const ExprNode*>& axes) {
   if (given.contains(e.node())) return true;
   if (e.is_constant()) return true;
   if (e.is_symbol()) return !axes.contains(e.node());
@@ -75,7 +76,8 @@ bool only_reads(symbolic::Expr e, const std::unordered_set<const ExprNode*>& giv
 }
 
 /// Whether the factor is a function of one tensor's elements at affine indices; finds the load that addresses them.
-bool find_main_load(Factor& f, IndexForms& box, const std::unordered_set<const ExprNode*>& axes, std::span<const Source> sources) {
+bool find_main_load(Factor& f, IndexForms& box, const std::unordered_set<const ExprNode*>& axes,
+                    std::span<const Source> sources) {
   bool legal = true;
   ir::visit(f.body, [&](Scalar x) {
     if (x->kind == ScalarKind::kOp && x->op == ScalarOp::kCheckedIndex) legal = false;
@@ -131,8 +133,8 @@ bool analyze(Factor& f, IndexForms& box, const std::vector<symbolic::Expr>& vars
 }
 
 /// Evaluates the factor over `vars` x `extents`. False if some point is faulty.
-bool evaluate_factor(Factor& f, const std::vector<symbolic::Expr>& vars, const std::vector<int64_t>& extents, std::span<const Source> sources,
-                     const Bindings& bindings, symbolic::Interval* range) {
+bool evaluate_factor(Factor& f, const std::vector<symbolic::Expr>& vars, const std::vector<int64_t>& extents,
+                     std::span<const Source> sources, const Bindings& bindings, symbolic::Interval* range) {
   BlockProgram program(vars, extents, sources, bindings);
   program.add_root(f.body);
   *range = program.range(0);
@@ -153,7 +155,8 @@ bool evaluate_factor(Factor& f, const std::vector<symbolic::Expr>& vars, const s
 }
 
 /// Row-major strides of dims that lie in the order given.
-std::vector<int64_t> strides_in_order(const std::vector<size_t>& order, const std::vector<int64_t>& extents, size_t count) {
+std::vector<int64_t> strides_in_order(const std::vector<size_t>& order, const std::vector<int64_t>& extents,
+                                      size_t count) {
   std::vector<int64_t> strides(count, 0);
   int64_t stride = 1;
   for (size_t k = order.size(); k-- > 0;) {
@@ -163,8 +166,8 @@ std::vector<int64_t> strides_in_order(const std::vector<size_t>& order, const st
   return strides;
 }
 
-bool materialize_elements(Factor& f, int last, size_t axis_count, std::span<const Source> sources, const Bindings& bindings,
-                          symbolic::Interval* range) {
+bool materialize_elements(Factor& f, int last, size_t axis_count, std::span<const Source> sources,
+                          const Bindings& bindings, symbolic::Interval* range) {
   std::vector<size_t> order;
   for (size_t k = 0; k < f.index.size(); ++k) {
     if (static_cast<int>(k) != last) order.push_back(k);
@@ -189,8 +192,9 @@ bool materialize_elements(Factor& f, int last, size_t axis_count, std::span<cons
   return true;
 }
 
-bool materialize_points(Factor& f, int row_axis, const std::vector<symbolic::Expr>& all_vars, const std::vector<int64_t>& all_extents,
-                        std::span<const Source> sources, const Bindings& bindings, symbolic::Interval* range) {
+bool materialize_points(Factor& f, int row_axis, const std::vector<symbolic::Expr>& all_vars,
+                        const std::vector<int64_t>& all_extents, std::span<const Source> sources,
+                        const Bindings& bindings, symbolic::Interval* range) {
   std::vector<size_t> order = f.axes;
   std::stable_partition(order.begin(), order.end(), [&](size_t d) { return static_cast<int>(d) != row_axis; });
   std::vector<symbolic::Expr> vars;
@@ -205,8 +209,9 @@ bool materialize_points(Factor& f, int row_axis, const std::vector<symbolic::Exp
 
 /// rows[m][j] += narrow[m][narrow_offsets[r]] * wide[wide_offsets[r] + j * step] for j < n and all r.
 template <int M>
-STAX_WIDE_VECTORS void multiply_rows(double* const* rows, const double* const* narrow, const int64_t* narrow_offsets, const double* wide,
-                                     const int64_t* wide_offsets, int64_t reductions, int64_t n, int64_t step) {
+STAX_WIDE_VECTORS void multiply_rows(double* const* rows, const double* const* narrow, const int64_t* narrow_offsets,
+                                     const double* wide, const int64_t* wide_offsets, int64_t reductions, int64_t n,
+                                     int64_t step) {
   int64_t r = 0;
   for (; step == 1 && r + 4 <= reductions; r += 4) {
     const double* __restrict w0 = wide + wide_offsets[r];
@@ -235,7 +240,8 @@ STAX_WIDE_VECTORS void multiply_rows(double* const* rows, const double* const* n
 }
 
 /// Addresses of all points of a box, row-major, for one coefficient vector.
-std::vector<int64_t> addresses(const std::vector<size_t>& axes, const std::vector<int64_t>& extents, const std::vector<int64_t>& coefficients) {
+std::vector<int64_t> addresses(const std::vector<size_t>& axes, const std::vector<int64_t>& extents,
+                               const std::vector<int64_t>& coefficients) {
   std::vector<int64_t> out{0};
   for (size_t d : axes) {
     std::vector<int64_t> next;
@@ -248,9 +254,10 @@ std::vector<int64_t> addresses(const std::vector<size_t>& axes, const std::vecto
   return out;
 }
 
-/// The axis along which results are computed side by side: one that moves only one factor, if possible by unit steps. Returns -1
-/// if there is none.
-int choose_row_axis(const Factor& p, const Factor& q, const std::vector<int64_t>& extents, size_t axis_count, bool* in_q) {
+/// The axis along which results are computed side by side: one that moves only one factor, if possible by unit steps.
+/// Returns -1 if there is none.
+int choose_row_axis(const Factor& p, const Factor& q, const std::vector<int64_t>& extents, size_t axis_count,
+                    bool* in_q) {
   int best = -1;
   int64_t best_score = 1;
   for (size_t d = 0; d < axis_count; ++d) {
@@ -266,8 +273,8 @@ int choose_row_axis(const Factor& p, const Factor& q, const std::vector<int64_t>
   return best;
 }
 
-void sum_products(const Factor& wide, const Factor& narrow, int row_axis, const std::vector<int64_t>& extents, size_t axis_count,
-                  std::vector<double>& sums) {
+void sum_products(const Factor& wide, const Factor& narrow, int row_axis, const std::vector<int64_t>& extents,
+                  size_t axis_count, std::vector<double>& sums) {
   std::vector<int64_t> output_strides(extents.size(), 0);
   int64_t stride = 1;
   for (size_t d = axis_count; d-- > 0;) {
@@ -347,7 +354,8 @@ bool contract(const Call& call, const Compute& c, std::span<const Source> source
   if (work < kLeastWork || reductions > kMostReductions || work / reductions > kMostElements) return false;
   const Scalar product = strip_widening(c.body);
   const bool is_float = ir::is_float(c.accumulate);
-  if (product->kind != ScalarKind::kOp || product->op != ScalarOp::kMul || ir::is_float(product->dtype) != is_float) return false;
+  if (product->kind != ScalarKind::kOp || product->op != ScalarOp::kMul || ir::is_float(product->dtype) != is_float)
+    return false;
   if (!is_float && product->dtype != c.accumulate) return false;
   IndexForms box(vars, extents, call.bindings);
   Factor p, q;
@@ -365,7 +373,9 @@ bool contract(const Call& call, const Compute& c, std::span<const Source> source
   symbolic::Interval wide_range, narrow_range;
   if (!materialize(wide, row_axis, &wide_range) || !materialize(narrow, -1, &narrow_range)) return false;
   if (!is_float) {
-    const auto greatest = [](symbolic::Interval i) { return std::max(std::abs(static_cast<double>(i.lo)), std::abs(static_cast<double>(i.hi))); };
+    const auto greatest = [](symbolic::Interval i) {
+      return std::max(std::abs(static_cast<double>(i.lo)), std::abs(static_cast<double>(i.hi)));
+    };
     const double bound = greatest(wide_range) * greatest(narrow_range);
     const double most = std::ldexp(1.0, std::min(ir::bit_width(c.accumulate) - 1, 53));
     if (bound >= most || bound * static_cast<double>(reductions) >= std::ldexp(1.0, 53)) return false;

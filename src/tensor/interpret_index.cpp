@@ -71,7 +71,8 @@ IndexForm IndexForms::make(Expr e) {
     f.affine = constant(symbolic::apply(e.kind(), values));
     return f;
   }
-  if (e.kind() == ExprKind::kSelect && (ranges[0] == Interval{0, 0} || ranges[0].lo > 0)) return *args[ranges[0].lo > 0 ? 1 : 2];
+  if (e.kind() == ExprKind::kSelect && (ranges[0] == Interval{0, 0} || ranges[0].lo > 0))
+    return *args[ranges[0].lo > 0 ? 1 : 2];
   if (all_affine) f.affine = combine(e.kind(), args, ranges);
   if (f.affine) return f;
   f.range = symbolic::range_from(e.kind(), ranges);
@@ -84,8 +85,8 @@ IndexForm IndexForms::make(Expr e) {
   return f;
 }
 
-/// The affine form of an operation on affine forms, or nullopt. A form whose bounds reach the ends of int64 is computed point by
-/// point, as saturation is not affine.
+/// The affine form of an operation on affine forms, or nullopt. A form whose bounds reach the ends of int64 is computed
+/// point by point, as saturation is not affine.
 std::optional<AffineForm> IndexForms::combine(ExprKind kind, const std::vector<const IndexForm*>& args,
                                               const std::vector<Interval>& ranges) const {
   AffineForm r = constant(0);

@@ -27,8 +27,8 @@ struct IndexForm {
 
 class IndexForms {
  public:
-  /// The box is `vars` x `extents`, no extent 0. An expression in `vars` need not be a symbol: wherever it occurs as a whole
-  /// it stands for that axis; a null one is an axis without a name. Other symbols have their value in `bindings`.
+  /// The box is `vars` x `extents`, no extent 0. An expression in `vars` need not be a symbol: wherever it occurs as a
+  /// whole it stands for that axis; a null one is an axis without a name. Other symbols have their value in `bindings`.
   IndexForms(const std::vector<Expr>& vars, std::vector<int64_t> extents, const Bindings& bindings);
 
   /// Stays valid while more are asked for.

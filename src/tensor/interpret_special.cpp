@@ -70,7 +70,8 @@ std::vector<Item> evaluate_top_k(const Call& call, const TopK& t) {
   Literal values = call.allocate(data.dtype(), extents);
   Literal indices = call.allocate(DType::kI64, extents);
   procedures::Scratch scratch;
-  procedures::top_k(data.dtype(), data.data(), view, k, t.largest, values.data(), static_cast<int64_t*>(indices.data()), 0, view.rows(), scratch);
+  procedures::top_k(data.dtype(), data.data(), view, k, t.largest, values.data(), static_cast<int64_t*>(indices.data()),
+                    0, view.rows(), scratch);
   return {item_of(values), item_of(indices)};
 }
 
@@ -79,7 +80,8 @@ Literal evaluate_nonzero(const Call& call) {
   const Literal data = true_rank ? call.items[0]->tensor : call.tensor(0);
   const int64_t n = procedures::count_nonzero(data.dtype(), data.data(), 0, data.count());
   Literal result = call.allocate(DType::kI64, {data.rank(), n});
-  procedures::write_nonzero(data.dtype(), data.data(), data.extents(), 0, data.count(), static_cast<int64_t*>(result.data()), n, 0);
+  procedures::write_nonzero(data.dtype(), data.data(), data.extents(), 0, data.count(),
+                            static_cast<int64_t*>(result.data()), n, 0);
   return result;
 }
 
@@ -94,7 +96,8 @@ std::vector<Item> evaluate_unique(const Call& call, const Unique& u) {
   Literal counts = call.allocate(DType::kI64, {n});
   const auto ints = [](Literal& l) { return static_cast<int64_t*>(l.data()); };
   procedures::Scratch scratch;
-  const int64_t m = procedures::unique(data.dtype(), data.data(), view, u.sorted, {items.data(), ints(first), ints(inverse), ints(counts)}, scratch);
+  const int64_t m = procedures::unique(data.dtype(), data.data(), view, u.sorted,
+                                       {items.data(), ints(first), ints(inverse), ints(counts)}, scratch);
   const auto cut = [&](const Literal& l, std::vector<int64_t> extents) {
     Literal out = call.allocate(l.dtype(), std::move(extents));
     if (out.bytes() > 0) std::memcpy(out.data(), l.data(), out.bytes());
@@ -117,12 +120,14 @@ Literal evaluate_non_max_suppression(const Call& call, const NonMaxSuppression& 
   o.score_threshold = single_float(call, 4, "score_threshold");
   o.center_point_box = s.center_point_box;
   if (boxes.extents() != std::vector<int64_t>{o.batches, o.boxes, 4}) {
-    call.fail(fmt::format("boxes are {}, but the scores ask for [{}, {}, 4]", fmt::join(boxes.extents(), " x "), o.batches, o.boxes));
+    call.fail(fmt::format("boxes are {}, but the scores ask for [{}, {}, 4]", fmt::join(boxes.extents(), " x "),
+                          o.batches, o.boxes));
   }
   const int64_t pairs = o.batches * o.classes;
   std::vector<int64_t> rows(static_cast<size_t>(pairs * procedures::suppression_capacity(o) * 3));
   procedures::Scratch scratch;
-  const int64_t n = procedures::non_max_suppression(boxes.dtype(), boxes.data(), scores.data(), o, 0, pairs, rows.data(), scratch);
+  const int64_t n =
+      procedures::non_max_suppression(boxes.dtype(), boxes.data(), scores.data(), o, 0, pairs, rows.data(), scratch);
   Literal result = call.allocate(DType::kI64, {n, 3});
   std::copy_n(rows.begin(), n * 3, static_cast<int64_t*>(result.data()));
   return result;
@@ -132,7 +137,8 @@ Literal evaluate_determinant(const Call& call) {
   const Literal data = call.tensor(0);
   std::vector<int64_t> extents = data.extents();
   const int64_t n = extents.back();
-  if (extents[extents.size() - 2] != n) call.fail(fmt::format("matrices of {} x {} have no determinant", extents[extents.size() - 2], n));
+  if (extents[extents.size() - 2] != n)
+    call.fail(fmt::format("matrices of {} x {} have no determinant", extents[extents.size() - 2], n));
   extents.resize(extents.size() - 2);
   Literal result = call.allocate(data.dtype(), extents);
   procedures::Scratch scratch;
@@ -168,13 +174,16 @@ Item evaluate_sequence_erase(const Call& call) {
 }
 
 /// Copies [outer, count, inner] elements between tensors that differ along one axis.
-void copy_slices(const Literal& from, const AxisView& from_view, int64_t from_start, Literal& to, const AxisView& to_view, int64_t to_start, int64_t count) {
+void copy_slices(const Literal& from, const AxisView& from_view, int64_t from_start, Literal& to,
+                 const AxisView& to_view, int64_t to_start, int64_t count) {
   const size_t size = byte_size(from.dtype());
   const size_t bytes = static_cast<size_t>(count * from_view.inner) * size;
   if (bytes == 0) return;
   for (int64_t o = 0; o < from_view.outer; ++o) {
-    const char* source = static_cast<const char*>(from.data()) + static_cast<size_t>((o * from_view.count + from_start) * from_view.inner) * size;
-    char* target = static_cast<char*>(to.data()) + static_cast<size_t>((o * to_view.count + to_start) * to_view.inner) * size;
+    const char* source = static_cast<const char*>(from.data()) +
+                         static_cast<size_t>((o * from_view.count + from_start) * from_view.inner) * size;
+    char* target =
+        static_cast<char*>(to.data()) + static_cast<size_t>((o * to_view.count + to_start) * to_view.inner) * size;
     std::memcpy(target, source, bytes);
   }
 }
@@ -203,7 +212,8 @@ std::vector<int64_t> split_lengths(const Call& call, int64_t extent) {
 Item evaluate_split(const Call& call, const SplitToSequence& s) {
   const Literal& data = call.items[0]->tensor;
   const int axis = s.axis < 0 ? s.axis + data.rank() : s.axis;
-  if (axis < 0 || axis >= data.rank()) call.fail(fmt::format("axis {} is out of range for rank {}", s.axis, data.rank()));
+  if (axis < 0 || axis >= data.rank())
+    call.fail(fmt::format("axis {} is out of range for rank {}", s.axis, data.rank()));
   const AxisView view = procedures::view_along(data.extents(), axis);
   std::vector<Literal> pieces;
   int64_t start = 0;
@@ -240,8 +250,9 @@ Literal evaluate_concat(const Call& call, const ConcatFromSequence& c) {
     bool fits = own.size() == extents.size();
     for (size_t d = 0; fits && d < own.size(); ++d) fits = static_cast<int>(d) == axis || own[d] == extents[d];
     if (!fits) {
-      call.fail(fmt::format("element {} of the sequence is [{}], which does not join with the first, [{}], along axis {}", k, fmt::join(own, ", "),
-                            fmt::join(extents, ", "), axis));
+      call.fail(
+          fmt::format("element {} of the sequence is [{}], which does not join with the first, [{}], along axis {}", k,
+                      fmt::join(own, ", "), fmt::join(extents, ", "), axis));
     }
     total += own[axis];
   }
@@ -288,7 +299,8 @@ std::vector<Item> evaluate_special(const Call& call) {
     case OpKind::kTopK: return evaluate_top_k(call, *call.op.as<TopK>());
     case OpKind::kNonZero: return one(item_of(evaluate_nonzero(call)));
     case OpKind::kUnique: return evaluate_unique(call, *call.op.as<Unique>());
-    case OpKind::kNonMaxSuppression: return one(item_of(evaluate_non_max_suppression(call, *call.op.as<NonMaxSuppression>())));
+    case OpKind::kNonMaxSuppression:
+      return one(item_of(evaluate_non_max_suppression(call, *call.op.as<NonMaxSuppression>())));
     case OpKind::kDeterminant: return one(item_of(evaluate_determinant(call)));
     case OpKind::kSequenceConstruct: return one(evaluate_construct(call));
     case OpKind::kSequenceInsert: return one(evaluate_sequence_insert(call));

@@ -47,7 +47,8 @@ void visit_scalars(const Op& op, const std::function<void(Scalar)>& f) {
 }
 
 int slot_of(Op& op, Value* v) {
-  // Operand 0 of a Scatter is its data; loads of it as an input need no slot of their own, as it is read before it is written.
+  // Operand 0 of a Scatter is its data; loads of it as an input need no slot of their own, as it is read before it is
+  // written.
   const auto found = std::find(op.operands.begin(), op.operands.end(), v);
   if (found != op.operands.end()) return static_cast<int>(found - op.operands.begin());
   op.operands.push_back(v);
@@ -89,7 +90,8 @@ namespace {
 /// An index expression as scalar operations, where some of its symbols stand for scalars.
 class ScalarSpeller {
  public:
-  ScalarSpeller(ir::ScalarTable& table, const std::unordered_map<const symbolic::ExprNode*, Scalar>& scalars) : table_(table), scalars_(scalars) {}
+  ScalarSpeller(ir::ScalarTable& table, const std::unordered_map<const symbolic::ExprNode*, Scalar>& scalars)
+      : table_(table), scalars_(scalars) {}
 
   bool touches(Expr e) const {
     const std::vector<Expr> symbols = symbolic::free_symbols(e);
@@ -108,7 +110,8 @@ class ScalarSpeller {
       case ExprKind::kMax: return fold(ScalarOp::kMax, x);
       case ExprKind::kMod: return table_.op(ScalarOp::kModFloor, {x[0], x[1]});
       // The remainder has the divisor's sign, so the truncating division is exact.
-      case ExprKind::kFloorDiv: return table_.op(ScalarOp::kDiv, {x[0] - table_.op(ScalarOp::kModFloor, {x[0], x[1]}), x[1]});
+      case ExprKind::kFloorDiv:
+        return table_.op(ScalarOp::kDiv, {x[0] - table_.op(ScalarOp::kModFloor, {x[0], x[1]}), x[1]});
       case ExprKind::kLess: return table_.cast(DType::kI64, ir::less(x[0], x[1]));
       case ExprKind::kEqual: return table_.cast(DType::kI64, ir::equal(x[0], x[1]));
       case ExprKind::kSelect: return ir::select(table_.cast(DType::kBool, x[0]), x[1], x[2]);
@@ -142,7 +145,8 @@ Scalar at_indices(Scalar body, const std::vector<Axis>& axes, const std::vector<
       known[axes[k].var.node()] = e;
       continue;
     }
-    const Expr stand_in = axes[k].var.table().new_symbol({.name = "at", .kind = symbolic::SymbolKind::kLoop, .range = axes[k].var.range(), .multiple = 1});
+    const Expr stand_in = axes[k].var.table().new_symbol(
+        {.name = "at", .kind = symbolic::SymbolKind::kLoop, .range = axes[k].var.range(), .multiple = 1});
     known[axes[k].var.node()] = stand_in;
     computed[stand_in.node()] = indices[k];
   }
@@ -204,8 +208,8 @@ Expr linear_index(symbolic::ExprTable& table, const std::vector<Expr>& indices, 
   return linear;
 }
 
-std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& from, const std::vector<Expr>& to,
-                                                        const std::vector<Expr>& indices) {
+std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& from,
+                                                        const std::vector<Expr>& to, const std::vector<Expr>& indices) {
   std::vector<Expr> result;
   size_t next = 0;
   for (Expr extent : from) {
@@ -232,7 +236,8 @@ std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std:
   return result;
 }
 
-symbolic::ConstraintSet facts_inside(const Graph& graph, const std::vector<Axis>& axes, const std::vector<Axis>& reductions) {
+symbolic::ConstraintSet facts_inside(const Graph& graph, const std::vector<Axis>& axes,
+                                     const std::vector<Axis>& reductions) {
   symbolic::ConstraintSet facts = graph.constraints;
   for (const std::vector<Axis>* list : {&axes, &reductions}) {
     for (const Axis& a : *list) facts.assume_true(symbolic::less(a.var, a.extent));

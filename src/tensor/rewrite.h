@@ -9,7 +9,8 @@
 
 namespace stax::tensor {
 
-/// Applies f to every scalar of an op (body and epilogue of a Compute; index, value and guard of a Scatter) and stores what it returns.
+/// Applies f to every scalar of an op (body and epilogue of a Compute; index, value and guard of a Scatter) and stores
+/// what it returns.
 void rewrite_scalars(Op& op, const std::function<Scalar(Scalar)>& f);
 /// Calls f on every distinct node of the op's scalars.
 void visit_scalars(const Op& op, const std::function<void(Scalar)>& f);
@@ -19,7 +20,8 @@ int slot_of(Op& op, Value* v);
 /// Drops operands without loads and merges equal ones; slot 0 of a Scatter stays. True if something changed.
 bool compact_operands(Op& op);
 
-/// A load's body at other indices: `body` with each axis variable replaced by a scalar index (i64), which need not be known without data.
+/// A load's body at other indices: `body` with each axis variable replaced by a scalar index (i64), which need not be
+/// known without data.
 Scalar at_indices(Scalar body, const std::vector<Axis>& axes, const std::vector<Scalar>& indices);
 
 /// Replaces symbols everywhere in the graph: types, contents, bodies, checks.
@@ -28,13 +30,14 @@ void substitute_symbols(Graph& graph, const symbolic::Substitution& map);
 /// Row-major position of `indices` in a tensor of `extents`.
 Expr linear_index(symbolic::ExprTable& table, const std::vector<Expr>& indices, const std::vector<Expr>& extents);
 
-/// Where the element at `indices` of a tensor of extents `to` is in its reshape to `from`, if that takes no division: each axis of `from` is then
-/// an axis of `to`, or several merged. nullopt otherwise.
-std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& from, const std::vector<Expr>& to,
-                                                        const std::vector<Expr>& indices);
+/// Where the element at `indices` of a tensor of extents `to` is in its reshape to `from`, if that takes no division:
+/// each axis of `from` is then an axis of `to`, or several merged. nullopt otherwise.
+std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& from,
+                                                        const std::vector<Expr>& to, const std::vector<Expr>& indices);
 
 /// What is known inside the bodies of an op: the graph's facts and the ranges of the axes.
-symbolic::ConstraintSet facts_inside(const Graph& graph, const std::vector<Axis>& axes, const std::vector<Axis>& reductions);
+symbolic::ConstraintSet facts_inside(const Graph& graph, const std::vector<Axis>& axes,
+                                     const std::vector<Axis>& reductions);
 
 bool same_extents(const Graph& graph, const std::vector<Expr>& a, const std::vector<Expr>& b);
 Expr product_of(Graph& graph, const std::vector<Expr>& extents);

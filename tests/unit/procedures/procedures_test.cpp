@@ -25,7 +25,8 @@ std::vector<int64_t> sorted_indices(const std::vector<float>& row, bool largest)
   std::vector<int64_t> order(row.size());
   std::iota(order.begin(), order.end(), 0);
   const auto rank = [&](int64_t i) { return std::isnan(row[i]) ? std::pair(1, 0.0F) : std::pair(0, row[i]); };
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return largest ? rank(b) < rank(a) : rank(a) < rank(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return largest ? rank(b) < rank(a) : rank(a) < rank(b); });
   return order;
 }
 
@@ -54,7 +55,8 @@ TEST_F(TopK, OrderOfNanInfinityAndZeros) {
 
 TEST_F(TopK, EveryMethodAgreesWithStableSort) {
   std::mt19937 random(3);
-  // Rows around the limits between scan, heap, partition and radix sort; few different values, so that ties are frequent.
+  // Rows around the limits between scan, heap, partition and radix sort; few different values, so that ties are
+  // frequent.
   for (int64_t n : {1, 2, 5, 100, 513, 1023, 1024, 5000}) {
     std::vector<float> row(n);
     for (float& x : row) x = static_cast<float>(std::uniform_int_distribution<int>(-40, 40)(random));
@@ -63,7 +65,8 @@ TEST_F(TopK, EveryMethodAgreesWithStableSort) {
       const auto expected = sorted_indices(row, largest);
       for (int64_t k : {int64_t{1}, int64_t{2}, int64_t{100}, n / 3, n}) {
         if (k > n) continue;
-        EXPECT_EQ(top(row, k, largest), std::vector<int64_t>(expected.begin(), expected.begin() + k)) << n << " " << k << " " << largest;
+        EXPECT_EQ(top(row, k, largest), std::vector<int64_t>(expected.begin(), expected.begin() + k))
+            << n << " " << k << " " << largest;
       }
     }
   }
@@ -104,13 +107,17 @@ TEST_F(TopK, EveryType) {
   EXPECT_EQ(sorted(DType::kI8, std::vector<int8_t>{5, -128, 127, 0}), (std::vector<int8_t>{-128, 0, 5, 127}));
   EXPECT_EQ(sorted(DType::kU8, std::vector<uint8_t>{5, 255, 0}), (std::vector<uint8_t>{0, 5, 255}));
   EXPECT_EQ(sorted(DType::kBool, std::vector<uint8_t>{1, 0, 1}), (std::vector<uint8_t>{0, 1, 1}));
-  EXPECT_EQ(sorted(DType::kI64, std::vector<int64_t>{INT64_MAX, INT64_MIN, -1}), (std::vector<int64_t>{INT64_MIN, -1, INT64_MAX}));
+  EXPECT_EQ(sorted(DType::kI64, std::vector<int64_t>{INT64_MAX, INT64_MIN, -1}),
+            (std::vector<int64_t>{INT64_MIN, -1, INT64_MAX}));
   EXPECT_EQ(sorted(DType::kU64, std::vector<uint64_t>{UINT64_MAX, 3, 1}), (std::vector<uint64_t>{1, 3, UINT64_MAX}));
-  EXPECT_EQ(sorted(DType::kF64, std::vector<double>{1e300, -1e300, 5e-324, -5e-324}), (std::vector<double>{-1e300, -5e-324, 5e-324, 1e300}));
+  EXPECT_EQ(sorted(DType::kF64, std::vector<double>{1e300, -1e300, 5e-324, -5e-324}),
+            (std::vector<double>{-1e300, -5e-324, 5e-324, 1e300}));
   const auto half = [](float x) { return float_to_f16(x); };
-  EXPECT_EQ(sorted(DType::kF16, std::vector<uint16_t>{half(2), half(-3), half(0.5F)}), (std::vector<uint16_t>{half(-3), half(0.5F), half(2)}));
+  EXPECT_EQ(sorted(DType::kF16, std::vector<uint16_t>{half(2), half(-3), half(0.5F)}),
+            (std::vector<uint16_t>{half(-3), half(0.5F), half(2)}));
   const auto brain = [](float x) { return float_to_bf16(x); };
-  EXPECT_EQ(sorted(DType::kBF16, std::vector<uint16_t>{brain(kInf), brain(-kInf), brain(0)}), (std::vector<uint16_t>{brain(-kInf), brain(0), brain(kInf)}));
+  EXPECT_EQ(sorted(DType::kBF16, std::vector<uint16_t>{brain(kInf), brain(-kInf), brain(0)}),
+            (std::vector<uint16_t>{brain(-kInf), brain(0), brain(kInf)}));
 }
 
 TEST_F(TopK, LongRowsOf64Bits) {
@@ -153,7 +160,8 @@ Found unique_of(const std::vector<float>& data, AxisView view, bool sorted) {
   const auto n = static_cast<size_t>(view.count);
   Found f{std::vector<float>(data.size()), std::vector<int64_t>(n), std::vector<int64_t>(n), std::vector<int64_t>(n)};
   Scratch scratch;
-  const int64_t m = unique(DType::kF32, data.data(), view, sorted, {f.items.data(), f.first.data(), f.inverse.data(), f.counts.data()}, scratch);
+  const int64_t m = unique(DType::kF32, data.data(), view, sorted,
+                           {f.items.data(), f.first.data(), f.inverse.data(), f.counts.data()}, scratch);
   f.items.resize(static_cast<size_t>(m * view.rows()));
   f.first.resize(m);
   f.counts.resize(m);
@@ -190,19 +198,22 @@ class Suppression : public testing::Test {
     Scratch scratch;
     int64_t n = 0;
     for (int64_t pair = 0; pair < o.classes; ++pair) {
-      n += non_max_suppression(DType::kF32, boxes.data(), scores.data(), o, pair, pair + 1, rows.data() + n * 3, scratch);
+      n += non_max_suppression(DType::kF32, boxes.data(), scores.data(), o, pair, pair + 1, rows.data() + n * 3,
+                               scratch);
     }
     rows.resize(static_cast<size_t>(n * 3));
     return rows;
   }
-  std::vector<float> boxes{0, 0, 1, 1, 0, 0.1F, 1, 1.1F, 0, -0.1F, 1, 0.9F, 0, 10, 1, 11, 0, 10.1F, 1, 11.1F, 0, 100, 1, 101};
+  std::vector<float> boxes{0, 0,  1, 1,  0, 0.1F,  1, 1.1F,  0, -0.1F, 1, 0.9F,
+                           0, 10, 1, 11, 0, 10.1F, 1, 11.1F, 0, 100,   1, 101};
   std::vector<float> scores{0.9F, 0.75F, 0.6F, 0.95F, 0.5F, 0.3F};
 };
 
 TEST_F(Suppression, KeepsTheBestOfEachCluster) {
   EXPECT_EQ(select({.most_per_class = 3, .iou_threshold = 0.5}), (std::vector<int64_t>{0, 0, 3, 0, 0, 0, 0, 0, 5}));
   EXPECT_EQ(select({.most_per_class = 2, .iou_threshold = 0.5}), (std::vector<int64_t>{0, 0, 3, 0, 0, 0}));
-  EXPECT_EQ(select({.most_per_class = 9, .iou_threshold = 0.5, .score_threshold = 0.4}), (std::vector<int64_t>{0, 0, 3, 0, 0, 0}));
+  EXPECT_EQ(select({.most_per_class = 9, .iou_threshold = 0.5, .score_threshold = 0.4}),
+            (std::vector<int64_t>{0, 0, 3, 0, 0, 0}));
   EXPECT_EQ(select({.most_per_class = 0, .iou_threshold = 0.5}), (std::vector<int64_t>{}));
 }
 
@@ -213,8 +224,10 @@ TEST_F(Suppression, FlippedCornersAndSeveralClasses) {
 }
 
 TEST_F(Suppression, CenterPointBoxes) {
-  boxes = {0.5F, 0.5F, 1, 1, 0.5F, 0.6F, 1, 1, 0.5F, 0.4F, 1, 1, 0.5F, 10.5F, 1, 1, 0.5F, 10.6F, 1, 1, 0.5F, 100.5F, 1, 1};
-  EXPECT_EQ(select({.most_per_class = 3, .iou_threshold = 0.5, .center_point_box = true}), (std::vector<int64_t>{0, 0, 3, 0, 0, 0, 0, 0, 5}));
+  boxes = {0.5F, 0.5F,  1, 1, 0.5F, 0.6F,  1, 1, 0.5F, 0.4F,   1, 1,
+           0.5F, 10.5F, 1, 1, 0.5F, 10.6F, 1, 1, 0.5F, 100.5F, 1, 1};
+  EXPECT_EQ(select({.most_per_class = 3, .iou_threshold = 0.5, .center_point_box = true}),
+            (std::vector<int64_t>{0, 0, 3, 0, 0, 0, 0, 0, 5}));
 }
 
 TEST_F(Suppression, EqualScoresGoByIndex) {

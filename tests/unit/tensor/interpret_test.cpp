@@ -19,7 +19,8 @@ class InterpretTest : public GraphFixture {
  protected:
   std::vector<double> random_values(int64_t n, double scale = 1) {
     std::vector<double> v(static_cast<size_t>(n));
-    for (double& x : v) x = static_cast<double>(static_cast<float>(std::uniform_real_distribution<double>(-scale, scale)(random_)));
+    for (double& x : v)
+      x = static_cast<double>(static_cast<float>(std::uniform_real_distribution<double>(-scale, scale)(random_)));
     return v;
   }
   std::vector<double> random_ints(int64_t n, int64_t lo, int64_t hi) {
@@ -43,9 +44,12 @@ class InterpretTest : public GraphFixture {
 
 TEST(InterpretBlocks, FastLoopsAreTheDefinition) {
   using ir::Value64;
-  const std::vector<double> floats{0.0,  -0.0, 1,    -1,   0.5,   -0.5,  1.5,        -2.5, 3,    1e-300, 5e-324, 1e300,
-                                   kInf, -kInf, kNan, 127.5, 128, -129, 4294967296.0, 9e18, -9e18, 1e19,   0.1,    70000};
-  const std::vector<int64_t> ints{0, 1, -1, 2, 3, 7, 63, 64, 127, -128, 255, 32767, 65535, 2147483647, -2147483648LL, 4294967295, INT64_MAX, INT64_MIN};
+  const std::vector<double> floats{0.0,          -0.0,   1,     -1,   0.5,   -0.5, 1.5,   -2.5, 3,
+                                   1e-300,       5e-324, 1e300, kInf, -kInf, kNan, 127.5, 128,  -129,
+                                   4294967296.0, 9e18,   -9e18, 1e19, 0.1,   70000};
+  const std::vector<int64_t> ints{
+      0,          1,         -1,       2, 3, 7, 63, 64, 127, -128, 255, 32767, 65535, 2147483647, -2147483648LL,
+      4294967295, INT64_MAX, INT64_MIN};
   for (int t = 0; t < ir::kDTypeCount; ++t) {
     const auto type = static_cast<DType>(t);
     std::vector<Value64> values;
@@ -81,9 +85,10 @@ TEST(InterpretBlocks, FastLoopsAreTheDefinition) {
       reference::apply_op_block(op, type, arguments, out.data(), n);
       for (int64_t i = 0; i < n; ++i) {
         const Value64 both[] = {a[i], c[i]};
-        expect_bits(ir::evaluate_scalar_op(op, type, {both, types.size()}), out[i], ir::is_float(ir::result_dtype(op, types)),
-                    fmt::format("{} {} of values {} and {}", ir::name_of(op), ir::name_of(type), i / static_cast<int64_t>(values.size()),
-                                i % static_cast<int64_t>(values.size())));
+        expect_bits(ir::evaluate_scalar_op(op, type, {both, types.size()}), out[i],
+                    ir::is_float(ir::result_dtype(op, types)),
+                    fmt::format("{} {} of values {} and {}", ir::name_of(op), ir::name_of(type),
+                                i / static_cast<int64_t>(values.size()), i % static_cast<int64_t>(values.size())));
       }
     }
     for (int u = 0; u < ir::kDTypeCount; ++u) {
@@ -98,7 +103,8 @@ TEST(InterpretBlocks, FastLoopsAreTheDefinition) {
       if (to != type) continue;
       reference::store_block(type, memory.data(), 0, values.data(), static_cast<int64_t>(values.size()));
       reference::load_strided_block(type, memory.data(), 0, 1, out.data(), static_cast<int64_t>(values.size()));
-      for (size_t i = 0; i < values.size(); ++i) expect_bits(values[i], out[i], ir::is_float(type), fmt::format("{} {}", ir::name_of(type), i));
+      for (size_t i = 0; i < values.size(); ++i)
+        expect_bits(values[i], out[i], ir::is_float(type), fmt::format("{} {}", ir::name_of(type), i));
     }
   }
 }
@@ -138,10 +144,12 @@ TEST_F(InterpretTest, LongAndShortRowsGiveTheSame) {
       std::vector<double> expected;
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
-          expected.push_back(static_cast<float>(a[i * columns + j] * c[columns - 1 - j] + static_cast<double>((i * 3 + j) % 5)));
+          expected.push_back(
+              static_cast<float>(a[i * columns + j] * c[columns - 1 - j] + static_cast<double>((i * 3 + j) % 5)));
         }
       }
-      EXPECT_EQ(run({item(DType::kF32, {rows, columns}, a), item(DType::kF32, {columns}, c)}), expected) << rows << " x " << columns;
+      EXPECT_EQ(run({item(DType::kF32, {rows, columns}, a), item(DType::kF32, {columns}, c)}), expected)
+          << rows << " x " << columns;
     }
   }
 }
@@ -164,7 +172,8 @@ TEST_F(InterpretTest, CastsAndStoresRound) {
 TEST_F(InterpretTest, IntegersWrap) {
   Value* x = input("x", DType::kI8, numbers({2}));
   output(b.pointwise({x}, [](std::span<const Scalar> v) { return v[0] * v[0] + v[0]; }));
-  EXPECT_EQ(run({item(DType::kI8, {2}, {100, -128})}), (std::vector<double>{static_cast<int8_t>(100 * 100 + 100), -128}));
+  EXPECT_EQ(run({item(DType::kI8, {2}, {100, -128})}),
+            (std::vector<double>{static_cast<int8_t>(100 * 100 + 100), -128}));
 }
 
 TEST_F(InterpretTest, UnsignedComparisonsAndDivisionAreUnsigned) {
@@ -173,7 +182,8 @@ TEST_F(InterpretTest, UnsignedComparisonsAndDivisionAreUnsigned) {
     const Scalar three = b.scalars().constant_int(DType::kU64, 3);
     return select(ir::less(v[0], three), v[0], v[0] / three);
   }));
-  EXPECT_EQ(run({item(DType::kU64, {2}, {-1, 2})}), (std::vector<double>{static_cast<double>(0xFFFFFFFFFFFFFFFFU / 3), 2}));
+  EXPECT_EQ(run({item(DType::kU64, {2}, {-1, 2})}),
+            (std::vector<double>{static_cast<double>(0xFFFFFFFFFFFFFFFFU / 3), 2}));
 }
 
 TEST_F(InterpretTest, BranchesNotTakenMayLoadOutOfBounds) {
@@ -257,11 +267,14 @@ TEST_F(InterpretTest, EveryCombinerOverNothingIsNeutral) {
   Value* k = input("k", DType::kI32, {n});
   Value* p = input("p", DType::kBool, {n});
   const auto reduce = [&](Combiner c, Value* v) { output(b.reduce_axes(c, v, {0}, false, v->type.dtype)); };
-  for (Combiner c : {Combiner::kSum, Combiner::kProd, Combiner::kMax, Combiner::kMin, Combiner::kArgMaxFirst}) reduce(c, x);
-  for (Combiner c : {Combiner::kSum, Combiner::kProd, Combiner::kMax, Combiner::kMin, Combiner::kArgMinLast}) reduce(c, k);
+  for (Combiner c : {Combiner::kSum, Combiner::kProd, Combiner::kMax, Combiner::kMin, Combiner::kArgMaxFirst})
+    reduce(c, x);
+  for (Combiner c : {Combiner::kSum, Combiner::kProd, Combiner::kMax, Combiner::kMin, Combiner::kArgMinLast})
+    reduce(c, k);
   for (Combiner c : {Combiner::kAnd, Combiner::kOr}) reduce(c, p);
   verify(graph);
-  const auto results = interpret(graph, {item(DType::kF32, {0}, {}), item(DType::kI32, {0}, {}), item(DType::kBool, {0}, {})});
+  const auto results =
+      interpret(graph, {item(DType::kF32, {0}, {}), item(DType::kI32, {0}, {}), item(DType::kBool, {0}, {})});
   std::vector<double> values;
   for (const Item& r : results) values.push_back(values_of(r.tensor)[0]);
   EXPECT_EQ(values, (std::vector<double>{0, 1, -kInf, kInf, 0, 0, 1, -2147483648.0, 2147483647.0, 0, 1, 0}));
@@ -269,7 +282,8 @@ TEST_F(InterpretTest, EveryCombinerOverNothingIsNeutral) {
 
 TEST_F(InterpretTest, NanWinsAndTiesFollowTheCombiner) {
   Value* x = input("x", DType::kF32, numbers({2, 4}));
-  for (Combiner c : {Combiner::kMax, Combiner::kMin, Combiner::kArgMaxFirst, Combiner::kArgMaxLast, Combiner::kArgMinFirst, Combiner::kArgMinLast}) {
+  for (Combiner c : {Combiner::kMax, Combiner::kMin, Combiner::kArgMaxFirst, Combiner::kArgMaxLast,
+                     Combiner::kArgMinFirst, Combiner::kArgMinLast}) {
     output(b.reduce_axes(c, x, {1}, false, DType::kF32));
   }
   const auto results = interpret(graph, {item(DType::kF32, {2, 4}, {1, kNan, 3, kNan, 5, 2, 5, 2})});
@@ -294,7 +308,8 @@ TEST_F(InterpretTest, SumsOfAllShapesMatchPlainLoops) {
   const Expr n = dim("n"), m = dim("m"), k = dim("k");
   Value* x = input("x", DType::kF32, {n, m, k});
   output(b.reduce_axes(Combiner::kSum, x, {0, 2}, false, DType::kF32));
-  for (auto [p, q, r] : {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7}, {2, 40, 70}, {1, 3, 3000}, {1100, 2, 1}, {4, 1, 0}}) {
+  for (auto [p, q, r] :
+       {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7}, {2, 40, 70}, {1, 3, 3000}, {1100, 2, 1}, {4, 1, 0}}) {
     const auto v = random_values(p * q * r);
     std::vector<double> expected(static_cast<size_t>(q), 0.0);
     for (int64_t i = 0; i < p * q * r; ++i) expected[i / r % q] += v[i];
@@ -313,9 +328,11 @@ TEST_F(InterpretTest, EpilogueSeesTheAccumulatorAndLoads) {
   const Expr n = dim("n"), m = dim("m");
   Value* x = input("x", DType::kF32, {n, m});
   Value* bias = input("bias", DType::kF32, {n});
-  output(b.reduce(Combiner::kSum, DType::kF32, {n}, {m}, [&](Body& body) { return body.load(x, {body.i[0], body.r[0]}); },
-                  [&](Body& body, Scalar sum) { return sum * sum + body.load(bias, body.i); }));
-  EXPECT_EQ(run({item(DType::kF32, {2, 2}, {1, 2, 3, 4}), item(DType::kF32, {2}, {10, 20})}), (std::vector<double>{19, 69}));
+  output(b.reduce(
+      Combiner::kSum, DType::kF32, {n}, {m}, [&](Body& body) { return body.load(x, {body.i[0], body.r[0]}); },
+      [&](Body& body, Scalar sum) { return sum * sum + body.load(bias, body.i); }));
+  EXPECT_EQ(run({item(DType::kF32, {2, 2}, {1, 2, 3, 4}), item(DType::kF32, {2}, {10, 20})}),
+            (std::vector<double>{19, 69}));
 }
 
 // ---- contractions
@@ -336,7 +353,13 @@ TEST_F(InterpretTest, MatrixProductsOfAllLayouts) {
       return body.load(x, a_transposed ? std::vector<Expr>{r, i} : std::vector<Expr>{i, r}) *
              body.load(y, b_transposed ? std::vector<Expr>{j, r} : std::vector<Expr>{r, j});
     }));
-    for (auto [p, q, s] : {std::array<int64_t, 3>{1, 1, 1}, {7, 5, 3}, {33, 70, 41}, {1, 600, 30}, {600, 1, 31}, {1, 1, 9000}, {5, 6, 0}}) {
+    for (auto [p, q, s] : {std::array<int64_t, 3>{1, 1, 1},
+                           {7, 5, 3},
+                           {33, 70, 41},
+                           {1, 600, 30},
+                           {600, 1, 31},
+                           {1, 1, 9000},
+                           {5, 6, 0}}) {
       const auto u = random_values(p * s), v = random_values(s * q);
       std::vector<double> expected(static_cast<size_t>(p * q), 0.0);
       for (int64_t i = 0; i < p; ++i) {
@@ -354,13 +377,16 @@ TEST_F(InterpretTest, MatrixProductsOfAllLayouts) {
 }
 
 TEST_F(InterpretTest, StridedConvolutionMatchesPlainLoops) {
-  constexpr int64_t kChannels = 5, kOut = 6, kSize = 13, kWindow = 3, kStride = 2, kResult = (kSize - kWindow) / kStride + 1;
+  constexpr int64_t kChannels = 5, kOut = 6, kSize = 13, kWindow = 3, kStride = 2,
+                    kResult = (kSize - kWindow) / kStride + 1;
   Value* x = input("x", DType::kF32, numbers({2, kChannels, kSize, kSize}));
   Value* w = input("w", DType::kF32, numbers({kOut, kChannels, kWindow, kWindow}));
-  output(b.reduce(Combiner::kSum, DType::kF32, numbers({2, kOut, kResult, kResult}), numbers({kChannels, kWindow, kWindow}), [&](Body& body) {
-    return body.load(x, {body.i[0], body.r[0], body.i[2] * kStride + body.r[1], body.i[3] * kStride + body.r[2]}) *
-           body.load(w, {body.i[1], body.r[0], body.r[1], body.r[2]});
-  }));
+  output(b.reduce(Combiner::kSum, DType::kF32, numbers({2, kOut, kResult, kResult}),
+                  numbers({kChannels, kWindow, kWindow}), [&](Body& body) {
+                    return body.load(x, {body.i[0], body.r[0], body.i[2] * kStride + body.r[1],
+                                         body.i[3] * kStride + body.r[2]}) *
+                           body.load(w, {body.i[1], body.r[0], body.r[1], body.r[2]});
+                  }));
   const auto u = random_values(2 * kChannels * kSize * kSize), v = random_values(kOut * kChannels * kWindow * kWindow);
   std::vector<double> expected;
   for (int64_t n = 0; n < 2; ++n) {
@@ -371,7 +397,8 @@ TEST_F(InterpretTest, StridedConvolutionMatchesPlainLoops) {
           for (int64_t c = 0; c < kChannels; ++c) {
             for (int64_t p = 0; p < kWindow; ++p) {
               for (int64_t q = 0; q < kWindow; ++q) {
-                sum += u[((n * kChannels + c) * kSize + y * kStride + p) * kSize + z * kStride + q] * v[((o * kChannels + c) * kWindow + p) * kWindow + q];
+                sum += u[((n * kChannels + c) * kSize + y * kStride + p) * kSize + z * kStride + q] *
+                       v[((o * kChannels + c) * kWindow + p) * kWindow + q];
               }
             }
           }
@@ -380,7 +407,9 @@ TEST_F(InterpretTest, StridedConvolutionMatchesPlainLoops) {
       }
     }
   }
-  expect_near(run({item(DType::kF32, {2, kChannels, kSize, kSize}, u), item(DType::kF32, {kOut, kChannels, kWindow, kWindow}, v)}), expected, 1e-4);
+  expect_near(run({item(DType::kF32, {2, kChannels, kSize, kSize}, u),
+                   item(DType::kF32, {kOut, kChannels, kWindow, kWindow}, v)}),
+              expected, 1e-4);
 }
 
 TEST_F(InterpretTest, PackedWeightsAndPaddedInputs) {
@@ -390,7 +419,8 @@ TEST_F(InterpretTest, PackedWeightsAndPaddedInputs) {
   Value* w = input("w", DType::kF32, numbers({3, kK, 8}));
   output(b.reduce(Combiner::kSum, DType::kF32, numbers({kM, kN}), numbers({kK}), [&](Body& body) {
     const Expr r = body.r[0], j = body.i[1];
-    const Scalar inside = binary(ScalarOp::kAnd, less_equal(body.index(number(2)), body.index(r)), less(body.index(r), body.index(number(kK - 2))));
+    const Scalar inside = binary(ScalarOp::kAnd, less_equal(body.index(number(2)), body.index(r)),
+                                 less(body.index(r), body.index(number(kK - 2))));
     const Scalar element = select(inside, body.load(x, {body.i[0], r - 2}), body.number(DType::kF32, 0));
     return element * body.load(w, {floordiv(j, 8), r, mod(j, 8)});
   }));
@@ -417,10 +447,13 @@ TEST_F(InterpretTest, ContractionsReportFaultsToo) {
   }));
   std::vector<double> rows(40, 3.0);
   const auto u = random_values(1600), v = random_values(1600);
-  const auto result = run({item(DType::kF32, {40, 40}, u), item(DType::kI64, {40}, rows), item(DType::kF32, {40, 40}, v)});
+  const auto result =
+      run({item(DType::kF32, {40, 40}, u), item(DType::kI64, {40}, rows), item(DType::kF32, {40, 40}, v)});
   EXPECT_EQ(result[0], result[40]);
   rows[17] = 40;
-  EXPECT_EQ(message_of([&] { run({item(DType::kF32, {40, 40}, u), item(DType::kI64, {40}, rows), item(DType::kF32, {40, 40}, v)}); }),
+  EXPECT_EQ(message_of([&] {
+              run({item(DType::kF32, {40, 40}, u), item(DType::kI64, {40}, rows), item(DType::kF32, {40, 40}, v)});
+            }),
             "Gather node 'g': index 40 is out of range for an extent of 40");
 }
 
@@ -445,7 +478,9 @@ TEST_F(InterpretTest, IntegerProductsWithZeroPointsAreExact) {
       expected.push_back(sum);
     }
   }
-  EXPECT_EQ(run({item(DType::kU8, {kM, kK}, u), item(DType::kI8, {kK, kN}, v), item(DType::kU8, {}, {17}), item(DType::kI8, {kN}, z)}), expected);
+  EXPECT_EQ(run({item(DType::kU8, {kM, kK}, u), item(DType::kI8, {kK, kN}, v), item(DType::kU8, {}, {17}),
+                 item(DType::kI8, {kN}, z)}),
+            expected);
 }
 
 // ---- shapes and symbols
@@ -468,19 +503,22 @@ TEST_F(InterpretTest, CheckFormatsItsMessage) {
   Value* x = input("x", DType::kF32, {n});
   Value* y = input("y", DType::kF32, {m});
   output(b.binary(ScalarOp::kAdd, x, y));
-  graph.add_op(graph.body, Check{equal(n, m), "extents {0} and {1} {differ} {7}", {n, m}}, {}, {}, {}, "Op node 'o'", graph.body.ops.front().get());
+  graph.add_op(graph.body, Check{equal(n, m), "extents {0} and {1} {differ} {7}", {n, m}}, {}, {}, {}, "Op node 'o'",
+               graph.body.ops.front().get());
   EXPECT_EQ(message_of([&] { interpret(graph, {item(DType::kF32, {2}, {1, 2}), item(DType::kF32, {3}, {1, 2, 3})}); }),
             "extents 2 and 3 {differ} {7}");
 }
 
 class ReshapeDynamicTest : public InterpretTest {
  protected:
-  std::vector<int64_t> reshape(const std::vector<int64_t>& from, const std::vector<double>& shape, bool allow_zero = false) {
+  std::vector<int64_t> reshape(const std::vector<int64_t>& from, const std::vector<double>& shape,
+                               bool allow_zero = false) {
     Graph g(std::make_shared<ir::Context>());
     std::vector<Expr> extents, all;
     for (int64_t e : from) extents.push_back(g.exprs().constant(e));
     Value* x = g.add_input(g.body, Type::tensor(DType::kF32, extents), "x");
-    Value* s = g.add_input(g.body, Type::tensor(DType::kI64, {g.exprs().constant(static_cast<int64_t>(shape.size()))}), "shape");
+    Value* s = g.add_input(g.body, Type::tensor(DType::kI64, {g.exprs().constant(static_cast<int64_t>(shape.size()))}),
+                           "shape");
     g.inputs = {{"x", x}, {"shape", s}};
     Type type = Type::tensor(DType::kF32, {});
     const auto symbol = [&](const char* name) {
@@ -496,7 +534,8 @@ class ReshapeDynamicTest : public InterpretTest {
     int64_t count = 1;
     for (int64_t e : from) count *= e;
     return interpret(g, {item(DType::kF32, from, std::vector<double>(static_cast<size_t>(count), 1.0)),
-                         item(DType::kI64, {static_cast<int64_t>(shape.size())}, shape)})[0].tensor.extents();
+                         item(DType::kI64, {static_cast<int64_t>(shape.size())}, shape)})[0]
+        .tensor.extents();
   }
 };
 
@@ -562,7 +601,8 @@ TEST_F(BindInputsTest, SaysWhatIsWrong) {
   EXPECT_EQ(bind(zeros(DType::kF32, {2, 4}), offsets), "input 'pixels' has extent 4 on axis 1, expected 3");
   EXPECT_EQ(bind(zeros(DType::kF32, {3, 3}), offsets),
             "dim 'batch' is 3 in input 'pixels' (axis 0) but 2 in input 'offsets' (axis 0); they must agree");
-  EXPECT_EQ(bind(zeros(DType::kF32, {65, 3}), zeros(DType::kF32, {65})), "input 'pixels': dim 'batch' (axis 0) is 65, outside its range 1 .. 64");
+  EXPECT_EQ(bind(zeros(DType::kF32, {65, 3}), zeros(DType::kF32, {65})),
+            "input 'pixels': dim 'batch' (axis 0) is 65, outside its range 1 .. 64");
   EXPECT_EQ(message_of([&] { bind_inputs(graph, {offsets}); }), "1 inputs are given, the model has 2");
   Item sequence;
   sequence.is_sequence = true;
@@ -578,10 +618,12 @@ TEST_F(InterpretTest, ScatterOverwritesInOrderAndAdds) {
   for (Combiner mode : {Combiner::kNone, Combiner::kSum, Combiner::kMax}) {
     output(b.scatter(x, {at->type.extents[0]}, mode, [&](Body& body) {
       const Scalar index = body.checked(body.load(at, body.i), x->type.extents[0]);
-      return Builder::ScatterPoint{{index}, body.load(v, body.i), less(body.load(v, body.i), body.number(DType::kF16, 100))};
+      return Builder::ScatterPoint{
+          {index}, body.load(v, body.i), less(body.load(v, body.i), body.number(DType::kF16, 100))};
     }));
   }
-  const std::vector<Item> inputs{item(DType::kF16, {3}, {1, 2, 3}), item(DType::kI64, {4}, {0, -1, 0, 77}), item(DType::kF16, {4}, {10, 20, 30, 200})};
+  const std::vector<Item> inputs{item(DType::kF16, {3}, {1, 2, 3}), item(DType::kI64, {4}, {0, -1, 0, 77}),
+                                 item(DType::kF16, {4}, {10, 20, 30, 200})};
   verify(graph);
   const auto r = interpret(graph, inputs);
   EXPECT_EQ(values_of(r[0].tensor), (std::vector<double>{30, 2, 20}));
@@ -647,17 +689,20 @@ class LoopTest : public InterpretTest {
     Value* next = inner.map({}, [&](Body& body) {
       return body.load(sum) + body.load(x, std::vector<Scalar>{body.checked(body.load(iteration), x->type.extents[0])});
     });
-    Value* condition = inner.pointwise({next}, [&](std::span<const Scalar> v) { return less(v[0], graph.scalars().constant(DType::kF32, 10)); });
+    Value* condition = inner.pointwise(
+        {next}, [&](std::span<const Scalar> v) { return less(v[0], graph.scalars().constant(DType::kF32, 10)); });
     loop.body->outputs = {condition, next, next};
     const Expr count = b.new_symbol("count", {0, symbolic::kMaxExtent});
-    Op* op = b.op(std::move(loop), {trips, go, start}, {Type::tensor(DType::kF32, {}), Type::tensor(DType::kF32, {count})}, {count});
+    Op* op = b.op(std::move(loop), {trips, go, start},
+                  {Type::tensor(DType::kF32, {}), Type::tensor(DType::kF32, {count})}, {count});
     output(op->result(0), "sum");
     output(op->result(1), "scan");
   }
   std::pair<double, std::vector<double>> loop(int64_t trips, bool go) {
     verify(graph);
-    const auto r = interpret(graph, {item(DType::kI64, {}, {static_cast<double>(trips)}), item(DType::kBool, {}, {go ? 1.0 : 0.0}), item(DType::kF32, {}, {0.5}),
-                                     item(DType::kF32, {4}, {1, 2, 3, 40})});
+    const auto r =
+        interpret(graph, {item(DType::kI64, {}, {static_cast<double>(trips)}), item(DType::kBool, {}, {go ? 1.0 : 0.0}),
+                          item(DType::kF32, {}, {0.5}), item(DType::kF32, {4}, {1, 2, 3, 40})});
     return {values_of(r[0].tensor)[0], values_of(r[1].tensor)};
   }
 };
@@ -676,7 +721,8 @@ TEST_F(InterpretTest, LoopCarriesAGrowingTensor) {
   loop.has_trip_count = true;
   loop.carried = 1;
   loop.body = block();
-  const Expr inside = b.new_symbol("inside", {0, symbolic::kMaxExtent}), after = b.new_symbol("after", {0, symbolic::kMaxExtent});
+  const Expr inside = b.new_symbol("inside", {0, symbolic::kMaxExtent}),
+             after = b.new_symbol("after", {0, symbolic::kMaxExtent});
   loop.body_defines = {inside};
   graph.add_input(*loop.body, Type::tensor(DType::kI64, {}), "iteration");
   Value* x = graph.add_input(*loop.body, Type::tensor(DType::kF32, {inside}), "x");
@@ -696,11 +742,17 @@ TEST_F(InterpretTest, Sequences) {
   Value* length = b.op(SequenceLength{}, {parts}, {Type::tensor(DType::kI64, {})})->result();
   Value* grown = b.op(SequenceInsert{}, {parts, x, at}, {list})->result();
   Value* less_one = b.op(SequenceErase{}, {grown}, {list})->result();
-  const Expr rows = b.new_symbol("rows", {0, symbolic::kMaxExtent}), columns = b.new_symbol("columns", {0, symbolic::kMaxExtent});
-  const Expr rows2 = b.new_symbol("rows", {0, symbolic::kMaxExtent}), columns2 = b.new_symbol("columns", {0, symbolic::kMaxExtent});
+  const Expr rows = b.new_symbol("rows", {0, symbolic::kMaxExtent}),
+             columns = b.new_symbol("columns", {0, symbolic::kMaxExtent});
+  const Expr rows2 = b.new_symbol("rows", {0, symbolic::kMaxExtent}),
+             columns2 = b.new_symbol("columns", {0, symbolic::kMaxExtent});
   output(length, "length");
-  output(b.op(SequenceAt{}, {grown, at}, {Type::tensor(DType::kF32, {rows, columns})}, {rows, columns})->result(), "picked");
-  output(b.op(ConcatFromSequence{0, false}, {less_one}, {Type::tensor(DType::kF32, {rows2, columns2})}, {rows2, columns2})->result(), "joined");
+  output(b.op(SequenceAt{}, {grown, at}, {Type::tensor(DType::kF32, {rows, columns})}, {rows, columns})->result(),
+         "picked");
+  output(
+      b.op(ConcatFromSequence{0, false}, {less_one}, {Type::tensor(DType::kF32, {rows2, columns2})}, {rows2, columns2})
+          ->result(),
+      "joined");
   verify(graph);
   const Item data = item(DType::kF32, {2, 2}, {1, 2, 3, 4});
   const auto r = interpret(graph, {data, item(DType::kI64, {}, {1})});
@@ -713,17 +765,21 @@ TEST_F(InterpretTest, Sequences) {
 
 TEST_F(InterpretTest, TopKAndUniqueAndDeterminant) {
   Value* x = input("x", DType::kF32, numbers({2, 3}));
-  Op* top = b.op(TopK{1, true}, {x}, {Type::tensor(DType::kF32, numbers({2, 2})), Type::tensor(DType::kI64, numbers({2, 2}))});
+  Op* top = b.op(TopK{1, true}, {x},
+                 {Type::tensor(DType::kF32, numbers({2, 2})), Type::tensor(DType::kI64, numbers({2, 2}))});
   const Expr m = b.new_symbol("m", {0, symbolic::kMaxExtent});
   Op* unique = b.op(Unique{}, {x},
-                    {Type::tensor(DType::kF32, {m}), Type::tensor(DType::kI64, {m}), Type::tensor(DType::kI64, numbers({6})), Type::tensor(DType::kI64, {m})}, {m});
+                    {Type::tensor(DType::kF32, {m}), Type::tensor(DType::kI64, {m}),
+                     Type::tensor(DType::kI64, numbers({6})), Type::tensor(DType::kI64, {m})},
+                    {m});
   Value* square = input("square", DType::kF64, numbers({1, 2, 2}));
   Value* determinant = b.op(Determinant{}, {square}, {Type::tensor(DType::kF64, numbers({1}))})->result();
   for (int k : {0, 1}) output(top->result(k));
   for (int k : {0, 1, 2, 3}) output(unique->result(k));
   output(determinant);
   verify(graph);
-  const auto r = interpret(graph, {item(DType::kF32, {2, 3}, {3, 1, 3, kNan, 1, 0}), item(DType::kF64, {1, 2, 2}, {1, 2, 3, 4})});
+  const auto r =
+      interpret(graph, {item(DType::kF32, {2, 3}, {3, 1, 3, kNan, 1, 0}), item(DType::kF64, {1, 2, 2}, {1, 2, 3, 4})});
   EXPECT_EQ(values_of(r[1].tensor), (std::vector<double>{0, 2, 0, 1}));
   EXPECT_EQ(values_of(r[3].tensor), (std::vector<double>{5, 1, 0, 3}));
   EXPECT_EQ(values_of(r[4].tensor), (std::vector<double>{2, 1, 2, 3, 1, 0}));

@@ -67,7 +67,8 @@ class PassesTest : public GraphFixture {
       for (size_t i = 0; i < a.size(); ++i) {
         if (std::isnan(a[i]) && std::isnan(b[i])) continue;
         if (a[i] == b[i]) continue;
-        ASSERT_NEAR(a[i], b[i], 1e-4 * std::max(1.0, std::abs(a[i]))) << "output " << k << " element " << i << "\n" << print(graph);
+        ASSERT_NEAR(a[i], b[i], 1e-4 * std::max(1.0, std::abs(a[i]))) << "output " << k << " element " << i << "\n"
+                                                                      << print(graph);
       }
     }
   }
@@ -78,7 +79,9 @@ class PassesTest : public GraphFixture {
   }
 
   Value* relu(Value* v) {
-    return b.pointwise({v}, [&](std::span<const Scalar> x) { return binary(ScalarOp::kMax, x[0], graph.scalars().constant(DType::kF32, 0)); });
+    return b.pointwise({v}, [&](std::span<const Scalar> x) {
+      return binary(ScalarOp::kMax, x[0], graph.scalars().constant(DType::kF32, 0));
+    });
   }
   Value* add(Value* x, Value* y) { return b.binary(ScalarOp::kAdd, x, y); }
   Value* weights(std::vector<int64_t> extents) {
@@ -90,10 +93,11 @@ class PassesTest : public GraphFixture {
   Value* convolve(Value* x, Value* w) {
     const auto& e = x->type.extents;
     const Expr k = w->type.extents[2];
-    return b.reduce(Combiner::kSum, DType::kF32, {e[0], w->type.extents[0], e[2] - k + 1, e[3] - k + 1}, {e[1], k, k}, [&](Body& body) {
-      return body.load(x, {body.i[0], body.r[0], body.i[2] + body.r[1], body.i[3] + body.r[2]}) *
-             body.load(w, {body.i[1], body.r[0], body.r[1], body.r[2]});
-    });
+    return b.reduce(Combiner::kSum, DType::kF32, {e[0], w->type.extents[0], e[2] - k + 1, e[3] - k + 1}, {e[1], k, k},
+                    [&](Body& body) {
+                      return body.load(x, {body.i[0], body.r[0], body.i[2] + body.r[1], body.i[3] + body.r[2]}) *
+                             body.load(w, {body.i[1], body.r[0], body.r[1], body.r[2]});
+                    });
   }
   std::mt19937_64 random_{11};
 };
@@ -133,9 +137,11 @@ TEST_F(PassesTest, CopiesGoAndViewsBecomeReshapes) {
   const Expr n = dim("n"), m = dim("m");
   Value* x = input("x", DType::kF32, {n, number(1), m});
   Value* copy = b.map({n, number(1), m}, [&](Body& body) { return body.load(x, {body.i[0], number(0), body.i[2]}); });
-  Value* moved = b.map({m, number(1)}, [&](Body& body) { return body.load(b.reshape(copy, {n, m}), {number(0), body.i[0]}); });
+  Value* moved =
+      b.map({m, number(1)}, [&](Body& body) { return body.load(b.reshape(copy, {n, m}), {number(0), body.i[0]}); });
   (void)moved;
-  Value* view = b.map({number(1), n, m}, [&](Body& body) { return body.load(copy, {body.i[1], number(0), body.i[2]}); });
+  Value* view =
+      b.map({number(1), n, m}, [&](Body& body) { return body.load(copy, {body.i[1], number(0), body.i[2]}); });
   output(b.unary(ScalarOp::kNeg, view));
   eliminate_dead_ops(graph);
   check(canonicalize, {3, 5});
@@ -163,7 +169,8 @@ TEST_F(PassesTest, SelectsOnKnownConditionsAreResolved) {
   const Expr n = dim("n");
   Value* x = input("x", DType::kF32, {n});
   output(b.map({n}, [&](Body& body) {
-    return select(less(body.index(body.i[0]), body.index(n)), body.load(x, body.i) + body.number(DType::kF32, 1), body.number(DType::kF32, 0));
+    return select(less(body.index(body.i[0]), body.index(n)), body.load(x, body.i) + body.number(DType::kF32, 1),
+                  body.number(DType::kF32, 0));
   }));
   check(canonicalize, {3});
   EXPECT_EQ(print(graph).find("select"), std::string::npos) << print(graph);
@@ -222,8 +229,9 @@ TEST_F(PassesTest, VectorOperandIsMadeContiguous) {
   const Expr m = dim("m");
   Value* x = input("x", DType::kF32, {m, number(8)});
   Value* w = input("w", DType::kF32, numbers({16, 8}));
-  Value* y = b.reduce(Combiner::kSum, DType::kF32, {m, number(16)}, {number(8)},
-                      [&](Body& body) { return body.load(x, {body.i[0], body.r[0]}) * body.load(w, {body.i[1], body.r[0]}); });
+  Value* y = b.reduce(Combiner::kSum, DType::kF32, {m, number(16)}, {number(8)}, [&](Body& body) {
+    return body.load(x, {body.i[0], body.r[0]}) * body.load(w, {body.i[1], body.r[0]});
+  });
   output(y);
   check(assign_layouts, {3});
   EXPECT_EQ(kernels(), 2);
@@ -239,7 +247,8 @@ TEST_F(PassesTest, WeightsOfAConvolutionAreTransposedOnce) {
   EXPECT_EQ(kernels(), 1);
   const Compute& c = *graph.outputs[0].value->producer->as<Compute>();
   EXPECT_TRUE(classify(c).contraction.contiguous);
-  EXPECT_EQ(extents(graph.outputs[0].value->producer->operands[classify(c).contraction.vector_load()->slot]), "4, 3, 3, 32");
+  EXPECT_EQ(extents(graph.outputs[0].value->producer->operands[classify(c).contraction.vector_load()->slot]),
+            "4, 3, 3, 32");
 }
 
 // ---- fusion
@@ -249,9 +258,11 @@ TEST_F(PassesTest, MatrixProductTakesBiasAndGelu) {
   Value* x = input("x", DType::kF32, {m, number(8)});
   Value* h = add(b.matmul(x, weights({8, 16})), weights({16}));
   // As exporters spell it: two uses of the sum.
-  Value* half = b.pointwise({h}, [&](std::span<const Scalar> v) { return v[0] * graph.scalars().constant(DType::kF32, 0.7071); });
+  Value* half =
+      b.pointwise({h}, [&](std::span<const Scalar> v) { return v[0] * graph.scalars().constant(DType::kF32, 0.7071); });
   Value* erf = b.unary(ScalarOp::kErf, half);
-  Value* one = b.pointwise({erf}, [&](std::span<const Scalar> v) { return v[0] + graph.scalars().constant(DType::kF32, 1); });
+  Value* one =
+      b.pointwise({erf}, [&](std::span<const Scalar> v) { return v[0] + graph.scalars().constant(DType::kF32, 1); });
   output(b.binary(ScalarOp::kMul, h, one));
   fuse({5});
   EXPECT_EQ(classes(), (std::vector<ComputeClass>{ComputeClass::kContraction})) << print(graph);
@@ -271,12 +282,15 @@ TEST_F(PassesTest, LayerNormIsThreeKernels) {
   Value* y = relu(x);
   output(b.layer_norm(y, 1, 1e-5, weights({8}), weights({8})));
   fuse({5});
-  EXPECT_EQ(classes(), (std::vector<ComputeClass>{ComputeClass::kReduction, ComputeClass::kReduction, ComputeClass::kMap})) << print(graph);
+  EXPECT_EQ(classes(),
+            (std::vector<ComputeClass>{ComputeClass::kReduction, ComputeClass::kReduction, ComputeClass::kMap}))
+      << print(graph);
 }
 
 TEST_F(PassesTest, SoftmaxTakesItsScale) {
   Value* x = input("x", DType::kF32, {dim("m"), dim("n")});
-  Value* scaled = b.pointwise({x}, [&](std::span<const Scalar> v) { return v[0] * graph.scalars().constant(DType::kF32, 0.125); });
+  Value* scaled =
+      b.pointwise({x}, [&](std::span<const Scalar> v) { return v[0] * graph.scalars().constant(DType::kF32, 0.125); });
   output(b.softmax(scaled, 1));
   fuse({5, 7});
   EXPECT_EQ(kernels(), 3) << print(graph);
@@ -365,7 +379,8 @@ TEST_F(PassesTest, EpilogueIsReachedThroughAReshape) {
 TEST_F(PassesTest, ContractionWritesItsTranspose) {
   // Attention's result goes back from heads to length first.
   const Expr n = dim("n"), s = dim("s");
-  Value* y = b.matmul(input("p", DType::kF32, {n, number(2), s, s}), input("v", DType::kF32, {n, number(2), s, number(4)}));
+  Value* y =
+      b.matmul(input("p", DType::kF32, {n, number(2), s, s}), input("v", DType::kF32, {n, number(2), s, number(4)}));
   output(b.reshape(b.transpose(y, {0, 2, 1, 3}), {n, s, number(8)}));
   fuse({3, 5});
   EXPECT_EQ(kernels(), 1) << print(graph);
@@ -430,11 +445,13 @@ TEST_F(PassesTest, RandomGraphsSayTheSameAfterEachPass) {
     Builder builder(g, g.body);
     std::mt19937_64 random(static_cast<uint64_t>(seed));
     const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
-    const Expr s = g.exprs().new_symbol({.name = "s", .range = {1, 64}}), t = g.exprs().new_symbol({.name = "t", .range = {1, 64}});
+    const Expr s = g.exprs().new_symbol({.name = "s", .range = {1, 64}}),
+               t = g.exprs().new_symbol({.name = "t", .range = {1, 64}});
     const Expr four = g.exprs().constant(4), six = g.exprs().constant(6), one = g.exprs().constant(1);
     std::vector<Value*> values;
     const auto add_input = [&](std::vector<Expr> extents) {
-      Value* v = g.add_input(g.body, Type::tensor(DType::kF32, std::move(extents)), "in" + std::to_string(g.inputs.size()));
+      Value* v =
+          g.add_input(g.body, Type::tensor(DType::kF32, std::move(extents)), "in" + std::to_string(g.inputs.size()));
       g.inputs.push_back({v->name, v});
       values.push_back(v);
     };
@@ -444,7 +461,8 @@ TEST_F(PassesTest, RandomGraphsSayTheSameAfterEachPass) {
     add_input({s, one, six});
     const auto literal = [&](std::vector<int64_t> e) {
       Literal l(DType::kF32, std::move(e));
-      for (int64_t i = 0; i < l.count(); ++i) l.set(i, {.f = static_cast<double>(static_cast<int64_t>(random() % 17) - 8) / 4});
+      for (int64_t i = 0; i < l.count(); ++i)
+        l.set(i, {.f = static_cast<double>(static_cast<int64_t>(random() % 17) - 8) / 4});
       return builder.constant(l);
     };
     values.push_back(literal({6}));
@@ -462,14 +480,17 @@ TEST_F(PassesTest, RandomGraphsSayTheSameAfterEachPass) {
       };
       Value* r = nullptr;
       switch (pick(10)) {
-        case 0: r = builder.unary(std::array{ScalarOp::kAbs, ScalarOp::kTanh, ScalarOp::kNeg, ScalarOp::kErf}[pick(4)], v); break;
+        case 0:
+          r = builder.unary(std::array{ScalarOp::kAbs, ScalarOp::kTanh, ScalarOp::kNeg, ScalarOp::kErf}[pick(4)], v);
+          break;
         case 1:
         case 2: {
           std::vector<Value*> mates;
           for (Value* w : values) {
             if (fits(w)) mates.push_back(w);
           }
-          r = builder.binary(std::array{ScalarOp::kAdd, ScalarOp::kMul, ScalarOp::kMax}[pick(3)], v, mates[pick(mates.size())]);
+          r = builder.binary(std::array{ScalarOp::kAdd, ScalarOp::kMul, ScalarOp::kMax}[pick(3)], v,
+                             mates[pick(mates.size())]);
           break;
         }
         case 3: {
@@ -482,14 +503,16 @@ TEST_F(PassesTest, RandomGraphsSayTheSameAfterEachPass) {
         case 4:
           if (rank > 0) {
             const auto c = std::array{Combiner::kSum, Combiner::kMax}[pick(2)];
-            r = builder.reduce_axes(c, v, {static_cast<int>(pick(static_cast<size_t>(rank)))}, pick(2) == 0, DType::kF32);
+            r = builder.reduce_axes(c, v, {static_cast<int>(pick(static_cast<size_t>(rank)))}, pick(2) == 0,
+                                    DType::kF32);
           }
           break;
         case 5:
         case 6: {
           std::vector<Value*> mates;
           for (Value* w : values) {
-            if (rank >= 2 && w->type.static_rank() == 2 && w->type.extents[0] == v->type.extents[rank - 1]) mates.push_back(w);
+            if (rank >= 2 && w->type.static_rank() == 2 && w->type.extents[0] == v->type.extents[rank - 1])
+              mates.push_back(w);
           }
           if (!mates.empty()) r = builder.matmul(v, mates[pick(mates.size())]);
           break;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The elementary functions as machine code: the stated error holds on every instruction set. All 2^32 floats with STAX_SLOW_TESTS=1.
+#include <bit>
+#include <cstdlib>
+
+#include "unit/emit/native.h"
+#include "unit/ir/math_reference.h"
+
+namespace stax::emit {
+namespace {
+
+using ir::ScalarOp;
+
+std::string map_text(ScalarOp op, const char* type) {
+  return fmt::format(
+      "kernel @f map {{ param n 0 .. 100000000 argument 0 @x {0} [n] argument 1 @y {0} [n] argument 2 @z {0} [n] written "
+      "for i in n vector 16 {{ %2[i] = {1}(load0[i]{2}) }} }}",
+      type, ir::name_of(op), ir::arity_of(op) == 2 ? ", load1[i]" : "");
+}
+
+class MathTest : public ::testing::TestWithParam<ScalarOp> {};
+
+// Without a fused multiply-add there is one rounding more here and there.
+double allowed(const ir::MathFunction& f, Isa isa) { return isa == Isa::kBaseline ? f.max_ulp + 1 : f.max_ulp; }
+
+TEST_P(MathTest, FloatsAreWithinTheStatedError) {
+  const ScalarOp op = GetParam();
+  const ir::MathFunction& f = ir::math_function(op, ir::DType::kF32);
+  const bool all = std::getenv("STAX_SLOW_TESTS") != nullptr && ir::arity_of(op) == 1;
+  for (Isa isa : testable_isas()) {
+    if (all && isa != host_isa()) continue;
+    const Native native(map_text(op, "f32"), isa);
+    std::vector<float> x = ir::special_arguments<float>(), y, z;
+    if (ir::arity_of(op) == 2) {
+      const std::vector<float> special = x;
+      x.clear();
+      for (float a : special) {
+        for (float b : special) {
+          x.push_back(a);
+          y.push_back(b);
+        }
+      }
+    }
+    double worst = 0;
+    float at = 0;
+    const auto flush = [&] {
+      z.assign(x.size(), 0);
+      native.run({x.data(), y.data(), z.data()}, {static_cast<int64_t>(x.size())});
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double error = ir::ulp_error(z[i], ir::reference<double>(op, x[i], y.empty() ? 0 : y[i]));
+        if (error > worst) worst = error, at = x[i];
+      }
+      x.clear();
+      y.clear();
+    };
+    const uint64_t step = all ? 1 : isa == host_isa() ? 20011 : 200003;
+    for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += step) {
+      x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+      if (ir::arity_of(op) == 2) y.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits * 2654435761U)));
+      if (x.size() >= 1 << 16) flush();
+    }
+    flush();
+    EXPECT_LE(worst, allowed(f, isa)) << ir::name_of(op) << " on " << name_of(isa) << " at " << at;
+    RecordProperty(fmt::format("{}_{}", ir::name_of(op), name_of(isa)), fmt::format("{:.4f}", worst));
+    if (all) fmt::print("{} {:.4f} ulp at {}\n", ir::name_of(op), worst, at);
+  }
+}
+
+TEST_P(MathTest, DoublesAreWithinTheStatedError) {
+  const ScalarOp op = GetParam();
+  const ir::MathFunction& f = ir::math_function(op, ir::DType::kF64);
+  for (Isa isa : testable_isas()) {
+    const Native native(map_text(op, "f64"), isa);
+    std::vector<double> x = ir::special_arguments<double>(), y;
+    const size_t special = x.size();
+    for (size_t i = 0; i < 20000; ++i) x.push_back(i % 2 == 0 ? std::ldexp(static_cast<double>(i % 1009) - 504, static_cast<int>(i % 40) - 30)
+                                                               : std::bit_cast<double>(i * 0x9E3779B97F4A7C15U));
+    for (size_t i = 0; i < x.size(); ++i) y.push_back(x[(i * 7 + 3) % (i % 3 == 0 ? special : x.size())]);
+    std::vector<double> z(x.size());
+    native.run({x.data(), y.data(), z.data()}, {static_cast<int64_t>(x.size())});
+    for (size_t i = 0; i < x.size(); ++i) {
+      const long double exact = ir::reference<long double>(op, x[i], y[i]);
+      ASSERT_LE(ir::ulp_error(z[i], exact), allowed(f, isa)) << ir::name_of(op) << " on " << name_of(isa) << " at " << x[i] << ", " << y[i] << ": " << z[i];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, MathTest, ::testing::ValuesIn(ir::kMathOps), [](const auto& info) { return std::string(ir::name_of(info.param)); });
+
+}  // namespace
+}  // namespace stax::emit
