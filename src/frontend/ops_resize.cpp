@@ -117,6 +117,9 @@ Value* nearest(Builder& b, const Resize& r) {
   });
 }
 
+/// Along an axis that keeps its extent, samples have nothing to do with their neighbours, not even with infinite ones.
+Scalar same_extent(Body& body, const Along& a) { return ir::cast(DType::kBool, body.index(symbolic::equal(a.in, a.out))); }
+
 Value* linear(Builder& b, const Resize& r) {
   const DType t = r.x->type.dtype, work = work_type(t);
   return b.map(r.extents, [&](Body& body) {
@@ -136,7 +139,8 @@ Value* linear(Builder& b, const Resize& r) {
       const Scalar first = along(k + 1);
       at[r.axes[k].axis] = high[k];
       const Scalar second = along(k + 1);
-      return first * (body.number(work, 1) - weight[k]) + second * weight[k];
+      const Scalar apart = logical_and(same_extent(body, r.axes[k]), ir::equal(weight[k], body.number(work, 0)));
+      return ir::select(apart, first, first * (body.number(work, 1) - weight[k]) + second * weight[k]);
     };
     const Scalar value = along(0);
     return or_extrapolated(body, r, narrowed(body, t, value), coordinates);
@@ -203,7 +207,9 @@ Value* filter_along(Node& n, const Resize& r, const Along& a, Value* x, DType re
         const Expr i = body.i[a.axis];
         std::vector<Scalar> at = indices_of(body);
         at[a.axis] = in_range(body, a, tap_index(body, i, body.r[0]));
-        return ir::cast(work, body.load(weights, {i, body.r[0]})) * ir::cast(work, body.load(x, at));
+        const Scalar weight = ir::cast(work, body.load(weights, {i, body.r[0]}));
+        const Scalar apart = logical_and(same_extent(body, a), ir::equal(weight, body.number(work, 0)));
+        return ir::select(apart, body.number(work, 0), weight * ir::cast(work, body.load(x, at)));
       },
       [&](Body& body, Scalar sum) {
         Resize one = r;

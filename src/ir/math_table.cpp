@@ -545,9 +545,9 @@ struct Double {
     low = select(both, 1.0, low);
     high = select(both | none, 1.0, high);
     if (!brief) {
-      V huge = 0x1p1000 < high;
-      low = select(huge, low * 0x1p-60, low);
-      high = select(huge, high * 0x1p-60, high);
+      V factor = select(0x1p1000 < high, 0x1p-60, select(high < 0x1p-900, constant(x, 0x1p100), 1.0));
+      low = low * factor;
+      high = high * factor;
     }
     V middle = high * 0x1.a827999fcef32p-2 < low;
     V a = atan_ratio(select(middle, low - high, low), select(middle, low + high, high), select(middle, kPi / 4, constant(x, 0)));
@@ -689,32 +689,32 @@ class Table {
     add_f32(ScalarOp::kErf, 1.5, [](V x, V) { return erf_f32(x); });
     add_f32(ScalarOp::kSigmoid, 2.0, [](V x, V) { return sigmoid_f32(x); });
     add_both(ScalarOp::kExp, 0, 1.0, [](const Double& d, V x, V) { return d.exp(x); });
-    add_both(ScalarOp::kLog, 0, 1.5, [](const Double& d, V x, V) { return d.log(x); });
-    add_both(ScalarOp::kTanh, 0, 4.0, [](const Double& d, V x, V) { return d.tanh(x); });
+    add_both(ScalarOp::kLog, 0, 2.0, [](const Double& d, V x, V) { return d.log(x); });
+    add_both(ScalarOp::kTanh, 0, 3.0, [](const Double& d, V x, V) { return d.tanh(x); });
     add_both(ScalarOp::kErf, 0, 2.0, [](const Double& d, V x, V) { return d.erf(x); });
-    add_both(ScalarOp::kSigmoid, 0, 2.0, [](const Double& d, V x, V) { return d.sigmoid(x); });
-    add_both(ScalarOp::kLog1p, 0.52, 2.5, [](const Double& d, V x, V) { return d.log1p(x); });
+    add_both(ScalarOp::kSigmoid, 0, 2.5, [](const Double& d, V x, V) { return d.sigmoid(x); });
+    add_both(ScalarOp::kLog1p, 0.52, 2.7, [](const Double& d, V x, V) { return d.log1p(x); });
     add_both(ScalarOp::kExpm1, 0.52, 2.5, [](const Double& d, V x, V) { return d.expm1(x); });
-    add_both(ScalarOp::kAsin, 0.52, 2.0, [](const Double& d, V x, V) { return d.asin(x); });
+    add_both(ScalarOp::kAsin, 0.52, 2.3, [](const Double& d, V x, V) { return d.asin(x); });
     add_both(ScalarOp::kAcos, 0.52, 2.0, [](const Double& d, V x, V) { return d.acos(x); });
-    add_both(ScalarOp::kAtan, 0.52, 2.0, [](const Double& d, V x, V) { return d.atan(x); });
+    add_both(ScalarOp::kAtan, 0.52, 2.3, [](const Double& d, V x, V) { return d.atan(x); });
     add_both(ScalarOp::kSinh, 0.52, 2.0, [](const Double& d, V x, V) { return d.sinh(x); });
     add_both(ScalarOp::kCosh, 0.52, 2.0, [](const Double& d, V x, V) { return d.cosh(x); });
-    add_both(ScalarOp::kAsinh, 0.52, 4.0, [](const Double& d, V x, V) { return d.asinh(x); });
-    add_both(ScalarOp::kAcosh, 0.52, 4.0, [](const Double& d, V x, V) { return d.acosh(x); });
-    add_both(ScalarOp::kAtanh, 0.52, 4.0, [](const Double& d, V x, V) { return d.atanh(x); });
+    add_both(ScalarOp::kAsinh, 0.52, 3.2, [](const Double& d, V x, V) { return d.asinh(x); });
+    add_both(ScalarOp::kAcosh, 0.52, 3.2, [](const Double& d, V x, V) { return d.acosh(x); });
+    add_both(ScalarOp::kAtanh, 0.52, 3.2, [](const Double& d, V x, V) { return d.atanh(x); });
     add_both(ScalarOp::kAtan2, 0.52, 3.0, [](const Double& d, V x, V y) { return d.atan2(x, y); });
-    add_both(ScalarOp::kPow, 0.52, 2.0, [](const Double& d, V x, V y) { return d.pow(x, y); });
+    add_both(ScalarOp::kPow, 0.52, 3.0, [](const Double& d, V x, V y) { return d.pow(x, y); });
     for (int turns : {0, 1}) {
       const ScalarOp op = turns == 0 ? ScalarOp::kSin : ScalarOp::kCos;
-      add_f32(op, 1.5, [turns](V x, V) { return sin_cos(reduce_f32(x), MathType::kF32, turns, x); });
+      add_f32(op, 1.6, [turns](V x, V) { return sin_cos(reduce_f32(x), MathType::kF32, turns, x); });
       add_slow(op, f32, [turns](V x, V) { return sin_cos(reduce_large_f32(x), MathType::kF32, turns, x); });
-      add(op, f64, 2.0, [turns](V x, V) { return sin_cos(reduce_f64(x), MathType::kF64, turns, x); });
+      add(op, f64, 2.6, [turns](V x, V) { return sin_cos(reduce_f64(x), MathType::kF64, turns, x); });
       add_slow(op, f64, [turns](V x, V) { return sin_cos(reduce_large_f64(x), MathType::kF64, turns, x); });
     }
     add_f32(ScalarOp::kTan, 0.52, [](V x, V) { return tan_of(reduce_f32(x), true, x); });
     add_slow(ScalarOp::kTan, f32, [](V x, V) { return tan_of(reduce_large_f32(x), true, x); });
-    add(ScalarOp::kTan, f64, 4.0, [](V x, V) { return tan_of(reduce_f64(x), false, x); });
+    add(ScalarOp::kTan, f64, 4.5, [](V x, V) { return tan_of(reduce_f64(x), false, x); });
     add_slow(ScalarOp::kTan, f64, [](V x, V) { return tan_of(reduce_large_f64(x), false, x); });
   }
 

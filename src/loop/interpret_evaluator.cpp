@@ -25,10 +25,10 @@ bool Evaluator::enter() {
   move_to(0);
   const int64_t longest = std::min<int64_t>(total_, static_cast<int64_t>(block()));
   count_ = 1;
-  for (Step& s : steps_) {
-    if (!s.uniform || s.kind == Step::Kind::kConstant) continue;
+  for (BlockStep& s : steps_) {
+    if (!s.uniform || s.kind == BlockStep::Kind::kConstant) continue;
     run(s);
-    if (s.kind != Step::Kind::kMask) std::fill(s.values.begin() + 1, s.values.begin() + longest, s.values[0]);
+    if (s.kind != BlockStep::Kind::kMask) std::fill(s.values.begin() + 1, s.values.begin() + longest, s.values[0]);
   }
   count_ = 0;
   return true;
@@ -54,7 +54,7 @@ bool Evaluator::next_block() {
   if (first_ + count_ >= total_) return false;
   move_to(first_ + count_);
   count_ = extents_.empty() ? 1 : std::min(kBlock / inner_, extents_[split_] - at_[split_]) * inner_;
-  for (Step& s : steps_) {
+  for (BlockStep& s : steps_) {
     if (!s.uniform) run(s);
   }
   return true;
@@ -114,7 +114,7 @@ const int64_t* Evaluator::pattern(Offsets& o) const {
 }
 
 const uint8_t* Evaluator::bytes_of(int mask) const {
-  return mask >= 0 && steps_[mask].state == Step::State::kSome ? steps_[mask].bytes.data() : nullptr;
+  return mask >= 0 && steps_[mask].state == BlockStep::State::kSome ? steps_[mask].bytes.data() : nullptr;
 }
 
 Address Evaluator::locate(int place, const uint8_t* mask, const char* what) {
@@ -183,35 +183,35 @@ void Evaluator::bad_index(int64_t index, int64_t extent) const {
   throw UserError(fmt::format("{}: index {} is out of range for an extent of {}", message, index, extent));
 }
 
-void Evaluator::run(Step& s) {
-  if (s.kind == Step::Kind::kMask) return run_mask(s);
+void Evaluator::run(BlockStep& s) {
+  if (s.kind == BlockStep::Kind::kMask) return run_mask(s);
   if (is_off(s.mask)) return;
   const int64_t n = count_;
   Value64* out = s.values.data();
   args_.clear();
   for (int arg : s.args) args_.push_back(steps_[arg].values.data());
   switch (s.kind) {
-    case Step::Kind::kMask:
-    case Step::Kind::kConstant: return;
-    case Step::Kind::kInteger: out[0].i = ints_[s.number]; return;
-    case Step::Kind::kAffine: {
+    case BlockStep::Kind::kMask:
+    case BlockStep::Kind::kConstant: return;
+    case BlockStep::Kind::kInteger: out[0].i = ints_[s.number]; return;
+    case BlockStep::Kind::kAffine: {
       const int64_t base = ints_[s.number] + first_value(s.offsets);
       const int64_t* offsets = pattern(s.offsets);
       for (int64_t k = 0; k < n; ++k) out[k].i = base + offsets[k];
       return;
     }
-    case Step::Kind::kIndex:
+    case BlockStep::Kind::kIndex:
       return index_block(s.index, args_, s.args.size() == 2 && steps_[s.args[1]].uniform, n, out);
-    case Step::Kind::kLoad: {
+    case BlockStep::Kind::kLoad: {
       const Place& p = *places_[s.place];
       const uint8_t* mask = bytes_of(s.mask);
       const Address at = locate(s.place, mask, "load");
       const bool check = mask != nullptr && !(p.affine && p.safe);
       return load_block(s.dtype, machine_.buffers[p.slot].data, at, n, check ? mask : nullptr, out);
     }
-    case Step::Kind::kOp: return op_block(s.op, s.from, args_, n, out);
-    case Step::Kind::kSelect: return select_block(args_[0], args_[1], args_[2], n, out);
-    case Step::Kind::kCheckedIndex: {
+    case BlockStep::Kind::kOp: return op_block(s.op, s.from, args_, n, out);
+    case BlockStep::Kind::kSelect: return select_block(args_[0], args_[1], args_[2], n, out);
+    case BlockStep::Kind::kCheckedIndex: {
       const uint8_t* mask = bytes_of(s.mask);
       for (int64_t k = 0; k < n; ++k) {
         const int64_t index = args_[0][k].i, extent = args_[1][k].i;
@@ -222,14 +222,14 @@ void Evaluator::run(Step& s) {
       }
       return;
     }
-    case Step::Kind::kCast: return cast_block(s.dtype, s.from, args_[0], n, out);
+    case BlockStep::Kind::kCast: return cast_block(s.dtype, s.from, args_[0], n, out);
   }
 }
 
-void Evaluator::run_mask(Step& s) {
+void Evaluator::run_mask(BlockStep& s) {
   const int64_t n = count_;
   if (is_off(s.mask)) {
-    s.state = Step::State::kNone;
+    s.state = BlockStep::State::kNone;
     return;
   }
   const uint8_t* outer = bytes_of(s.mask);
@@ -240,7 +240,7 @@ void Evaluator::run_mask(Step& s) {
     s.bytes[k] = on;
     count += on;
   }
-  s.state = count == 0 ? Step::State::kNone : count == n ? Step::State::kAll : Step::State::kSome;
+  s.state = count == 0 ? BlockStep::State::kNone : count == n ? BlockStep::State::kAll : BlockStep::State::kSome;
 }
 
 }  // namespace stax::loop

@@ -48,7 +48,7 @@ struct Place {
   std::vector<int64_t> addresses;
 };
 
-struct Step {
+struct BlockStep {
   enum class Kind : uint8_t { kInteger, kAffine, kIndex, kConstant, kLoad, kOp, kSelect, kCheckedIndex, kCast, kMask };
   enum class State : uint8_t { kNone, kSome, kAll };
 
@@ -91,7 +91,7 @@ class Evaluator {
   const Value64* values(int step) const { return steps_[step].values.data(); }
   /// Null where the mask is on for the whole block.
   const uint8_t* bytes_of(int mask) const;
-  bool is_off(int mask) const { return mask >= 0 && steps_[mask].state == Step::State::kNone; }
+  bool is_off(int mask) const { return mask >= 0 && steps_[mask].state == BlockStep::State::kNone; }
   /// The addresses of a place; checks that they are in bounds where the mask is on. `what` is for the message.
   Address locate(int place, const uint8_t* mask, const char* what);
   const BoundBuffer& buffer(int slot) const { return machine_.buffers[slot]; }
@@ -103,7 +103,7 @@ class Evaluator {
   };
 
   size_t block() const { return variables_.empty() ? 1 : kBlock; }
-  int add(Step step);
+  int add(BlockStep step);
   Form form(Expr e);
   Form make_form(Expr e);
   Form combine(symbolic::ExprKind kind, const Form& a, const Form& b);
@@ -122,14 +122,14 @@ class Evaluator {
   int64_t index_value(const Form& f, int64_t i) const;
   [[noreturn]] void out_of_bounds(const Place& p, int64_t i, const char* what) const;
   [[noreturn]] void bad_index(int64_t index, int64_t extent) const;
-  void run(Step& s);
-  void run_mask(Step& s);
+  void run(BlockStep& s);
+  void run_mask(BlockStep& s);
 
   Machine& machine_;
   IntProgram ints_;
   std::vector<Expr> variables_;  // of the box
   std::vector<int> extent_numbers_;
-  std::vector<Step> steps_;
+  std::vector<BlockStep> steps_;
   std::vector<std::unique_ptr<Place>> places_;
 
   // While translating:

@@ -19,15 +19,15 @@ Evaluator::Evaluator(Machine& machine, const std::vector<For>& box) : machine_(m
   extents_.resize(box.size());
 }
 
-int Evaluator::add(Step step) {
+int Evaluator::add(BlockStep step) {
   for (int arg : step.args) step.uniform = step.uniform && steps_[arg].uniform;
   if (step.mask >= 0) step.uniform = step.uniform && steps_[step.mask].uniform;
-  if (step.kind == Step::Kind::kMask) {
+  if (step.kind == BlockStep::Kind::kMask) {
     step.bytes.resize(block());
   } else {
     step.values.resize(block());
   }
-  if (step.kind == Step::Kind::kConstant) std::fill(step.values.begin(), step.values.end(), step.constant);
+  if (step.kind == BlockStep::Kind::kConstant) std::fill(step.values.begin(), step.values.end(), step.constant);
   steps_.push_back(std::move(step));
   return static_cast<int>(steps_.size()) - 1;
 }
@@ -56,7 +56,7 @@ Form Evaluator::make_form(Expr e) {
     for (Expr arg : e.args().subspan(1)) result = combine(e.kind(), result, form(arg));
     return result;
   }
-  Step step{.kind = Step::Kind::kIndex, .index = e.kind()};
+  BlockStep step{.kind = BlockStep::Kind::kIndex, .index = e.kind()};
   for (Expr arg : e.args()) step.args.push_back(step_of(arg));
   return {0, {}, add(std::move(step))};
 }
@@ -88,7 +88,7 @@ Form Evaluator::combine(ExprKind kind, const Form& a, const Form& b) {
   if (affine && a.coefficients.empty() && b.coefficients.empty()) {
     return {ints_.apply(kind, {a.uniform, b.uniform}), {}, -1};
   }
-  Step step{.kind = Step::Kind::kIndex, .index = kind};
+  BlockStep step{.kind = BlockStep::Kind::kIndex, .index = kind};
   step.args = {step_of(a), step_of(b)};
   return {0, {}, add(std::move(step))};
 }
@@ -102,8 +102,8 @@ int Evaluator::step_of(Expr e) {
 
 int Evaluator::step_of(const Form& f) {
   if (f.is_array()) return f.step;
-  if (f.coefficients.empty()) return add({.kind = Step::Kind::kInteger, .number = f.uniform});
-  Step step{.kind = Step::Kind::kAffine, .uniform = false, .number = f.uniform};
+  if (f.coefficients.empty()) return add({.kind = BlockStep::Kind::kInteger, .number = f.uniform});
+  BlockStep step{.kind = BlockStep::Kind::kAffine, .uniform = false, .number = f.uniform};
   step.offsets.coefficients = f.coefficients;
   return add(std::move(step));
 }
@@ -124,12 +124,12 @@ bool Evaluator::implies(int mask, int other) const {
 
 int Evaluator::mask_of(int condition, bool holds, int outer) {
   for (size_t i = 0; i < steps_.size(); ++i) {
-    const Step& s = steps_[i];
-    if (s.kind == Step::Kind::kMask && s.args[0] == condition && s.holds == holds && s.mask == outer) {
+    const BlockStep& s = steps_[i];
+    if (s.kind == BlockStep::Kind::kMask && s.args[0] == condition && s.holds == holds && s.mask == outer) {
       return static_cast<int>(i);
     }
   }
-  return add({.kind = Step::Kind::kMask, .holds = holds, .mask = outer, .args = {condition}});
+  return add({.kind = BlockStep::Kind::kMask, .holds = holds, .mask = outer, .args = {condition}});
 }
 
 int Evaluator::scalar(Scalar x, int mask) {
@@ -143,7 +143,7 @@ int Evaluator::scalar(Scalar x, int mask) {
 }
 
 int Evaluator::make_scalar(Scalar x, int mask) {
-  Step step{.dtype = x->dtype, .mask = mask};
+  BlockStep step{.dtype = x->dtype, .mask = mask};
   switch (x->kind) {
     case ScalarKind::kConstant:
       if (ir::is_float(x->dtype)) {
@@ -154,7 +154,7 @@ int Evaluator::make_scalar(Scalar x, int mask) {
       return add(std::move(step));
     case ScalarKind::kIndex: return step_of(x->index);
     case ScalarKind::kLoad:
-      step.kind = Step::Kind::kLoad;
+      step.kind = BlockStep::Kind::kLoad;
       step.place = place(x->slot, x->args, mask);
       for (const Form& f : places_[step.place]->index) {
         step.uniform = step.uniform && f.coefficients.empty() && (!f.is_array() || steps_[f.step].uniform);
@@ -164,17 +164,17 @@ int Evaluator::make_scalar(Scalar x, int mask) {
     case ScalarKind::kOp:
       step.op = x->op;
       if (x->op == ScalarOp::kSelect) {
-        step.kind = Step::Kind::kSelect;
+        step.kind = BlockStep::Kind::kSelect;
         const int condition = scalar(x->args[0], mask);
         step.args = {condition, branch(x->args[1], condition, true, mask), branch(x->args[2], condition, false, mask)};
         return add(std::move(step));
       }
-      step.kind = x->op == ScalarOp::kCheckedIndex ? Step::Kind::kCheckedIndex : Step::Kind::kOp;
+      step.kind = x->op == ScalarOp::kCheckedIndex ? BlockStep::Kind::kCheckedIndex : BlockStep::Kind::kOp;
       step.from = x->args[0]->dtype;
       for (Scalar arg : x->args) step.args.push_back(scalar(arg, mask));
       return add(std::move(step));
     case ScalarKind::kCast:
-      step.kind = Step::Kind::kCast;
+      step.kind = BlockStep::Kind::kCast;
       step.from = x->args[0]->dtype;
       step.args = {scalar(x->args[0], mask)};
       return add(std::move(step));

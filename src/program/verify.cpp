@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every reference in range, every value made before it is used, every expression after its arguments. A program that passes cannot make the
-// runtime read outside of its tables, whatever file it came from.
+// Every reference in range; every value made, and every expression computed, before it is used and where it is seen: what a body makes ends with
+// it. A program that passes cannot make the runtime read outside of its tables, whatever file it came from.
 #include "program/steps.h"
 #include "support/error.h"
 
@@ -79,17 +79,19 @@ class Verifier {
     seen_[number] = true;
     const BlockSpec& b = p_.blocks[number];
     STAX_ASSERT(!b.segments.empty() && b.segments[0].first_step == 0, "segments of block {}", number);
-    for (size_t s = 0; s < b.segments.size(); ++s) {
-      if (s > 0) STAX_ASSERT(b.segments[s].first_step >= b.segments[s - 1].first_step && b.segments[s].first_step <= b.steps.size(), "segment order");
-      for (ExprRef e : b.segments[s].nodes) expr(e);
-      if (b.segments[s].arena_bytes != kNone) expr(b.segments[s].arena_bytes);
-    }
+    for (size_t s = 1; s < b.segments.size(); ++s)
+      STAX_ASSERT(b.segments[s].first_step >= b.segments[s - 1].first_step && b.segments[s].first_step <= b.steps.size(), "segment order");
+    size_t made = made_list_.size(), computed = computed_list_.size();
     for (ValueRef v : b.inputs) {
       STAX_ASSERT(v < p_.values.size() && p_.values[v].storage == Storage::kInput, "input of block {}", number);
-      made_[v] = true;
+      make(v);
     }
-    for (const Step& step : b.steps) {
-      for_each_expr(step, [&](ExprRef e) { expr(e); });
+    size_t segment = 0;
+    enter(b.segments[0]);
+    for (size_t s = 0; s < b.steps.size(); ++s) {
+      const Step& step = b.steps[s];
+      while (segment + 1 < b.segments.size() && b.segments[segment + 1].first_step == s) enter(b.segments[++segment]);
+      for_each_expr(step, [&](ExprRef e) { computed_expr(e); });
       if (const auto* l = std::get_if<LaunchStep>(&step)) {
         STAX_ASSERT(!l->versions.empty() && !l->arguments.empty(), "versions of a launch");
         for (const LaunchVersion& v : l->versions) STAX_ASSERT(v.kernel < p_.kernels.size(), "kernel of a launch");
@@ -100,55 +102,162 @@ class Verifier {
           if (k + 1 < l->arguments.size()) use(l->arguments[k]);
         }
       } else {
-        for_each_operand(step, [&](ValueRef v) { use(v); });
+        for_each_operand(step, [&](ValueRef v) { use(v), sized(v); });
       }
-      for_each_block(step, [&](uint32_t n) { block(n); });
-      exact(step);
       for_each_result(step, [&](ValueRef v) {
         STAX_ASSERT(v < p_.values.size(), "result %{}", v);
-        if (!made_[v] && p_.values[v].storage == Storage::kArena) STAX_ASSERT(p_.values[v].arena_segment < b.segments.size(), "arena segment of %{}", v);
-        made_[v] = true;
+        if (made_[v]) return;
+        Storage storage = p_.values[v].storage;
+        STAX_ASSERT(storage != Storage::kInput && storage != Storage::kConstant, "%{} is made by a step", v);
+        if (storage == Storage::kArena) {
+          STAX_ASSERT(p_.values[v].arena_segment <= segment, "arena segment of %{}", v);
+          computed_expr(p_.values[v].offset);
+        }
+        bool allocated_before = std::holds_alternative<LaunchStep>(step) || std::holds_alternative<CopyStep>(step) || storage == Storage::kArena;
+        if (allocated_before) computed_expr(p_.values[v].bytes);
       });
+      exact(step);
+      for_each_result(step, [&](ValueRef v) { make(v); });
     }
-    for (ValueRef v : b.outputs) use(v);
+    while (segment + 1 < b.segments.size()) enter(b.segments[++segment]);
+    for (ValueRef v : b.outputs) use(v), sized(v);
+    // From here on: what is the block's own is not seen.
+    if (number == 0) return;
+    for (; made_list_.size() > made; made_list_.pop_back()) made_[made_list_.back()] = false;
+    for (; computed_list_.size() > computed; computed_list_.pop_back()) computed_[computed_list_.back()] = false;
   }
 
-  void bindings(const std::vector<ExtentBinding>& list, size_t outputs) const {
-    for (const ExtentBinding& b : list) STAX_ASSERT(b.symbol < p_.symbols.size() && b.output < outputs, "extent binding");
+  void make(ValueRef v) {
+    if (!made_[v]) made_[v] = true, made_list_.push_back(v);
+  }
+  void enter(const Segment& s) {
+    for (ExprRef e : s.nodes) {
+      expr(e);
+      const symbolic::FlatNode& n = p_.exprs.nodes()[e];
+      for (uint32_t a : n.args) computed_expr(a);
+      if (n.kind == symbolic::ExprKind::kSymbol) STAX_ASSERT(p_.symbol_points[static_cast<size_t>(n.value)] == s.point, "symbol {} is not known here", n.value);
+      if (!computed_[e]) computed_[e] = true, computed_list_.push_back(e);
+    }
+    if (s.arena_bytes != kNone) computed_expr(s.arena_bytes);
+  }
+  void computed_expr(ExprRef e) const {
+    expr(e);
+    STAX_ASSERT(computed_[e], "expression {} is used before it is computed", e);
+  }
+  /// Extents that the runtime looks at.
+  void sized(ValueRef v) const {
+    for (ExprRef e : p_.values[v].extents) computed_expr(e);
+    if (p_.values[v].rank != kNone) computed_expr(p_.values[v].rank);
   }
 
-  void exact(const Step& step) const {
-    if (const auto* s = std::get_if<ReshapeDynamicStep>(&step)) {
-      STAX_ASSERT(s->defines.size() >= 1, "defines of a reshape");
-      for (uint32_t d : s->defines) symbol(d);
-      STAX_ASSERT(p_.values[s->shape].dtype == DType::kI64, "type of a shape");
-    } else if (const auto* b = std::get_if<BindStep>(&step)) {
-      for (uint32_t d : b->defines) symbol(d);
-    } else if (const auto* p = std::get_if<ProcedureStep>(&step)) {
-      if (p->defines != kNone) symbol(p->defines);
-      constexpr size_t kOperands[] = {1, 1, 1, 5, 1};
-      STAX_ASSERT(static_cast<size_t>(p->procedure) < 5 && p->operands.size() >= kOperands[static_cast<size_t>(p->procedure)] && !p->results.empty(), "procedure");
-    } else if (const auto* i = std::get_if<IfStep>(&step)) {
-      for (uint32_t n : {i->then_block, i->else_block}) STAX_ASSERT(p_.blocks[n].outputs.size() == i->results.size(), "outputs of a branch");
-      bindings(i->bindings, i->results.size());
-    } else if (const auto* l = std::get_if<LoopStep>(&step)) {
-      const BlockSpec& body = p_.blocks[l->body];
-      STAX_ASSERT(body.inputs.size() == l->initial.size() + 1, "inputs of a loop body");
-      STAX_ASSERT(body.outputs.size() == l->results.size() || body.outputs.size() == l->results.size() + 1, "outputs of a loop body");
-      STAX_ASSERT(l->results.size() >= l->initial.size(), "results of a loop");
-      bindings(l->body_bindings, l->initial.size());
-      bindings(l->bindings, l->results.size());
-    } else if (const auto* q = std::get_if<SequenceStep>(&step)) {
-      bindings(q->bindings, 1);
-      constexpr size_t kOperands[] = {0, 2, 1, 2, 1, 1, 1};
-      STAX_ASSERT(static_cast<size_t>(q->op) < 7 && q->operands.size() >= kOperands[static_cast<size_t>(q->op)], "sequence step");
-      bool first_is_sequence = q->op != SequenceOp::kConstruct && q->op != SequenceOp::kSplit;
-      if (first_is_sequence) STAX_ASSERT(p_.values[q->operands[0]].is_sequence, "operand of a sequence step");
+  size_t rank(ValueRef v) const { return p_.values[v].extents.size(); }
+  bool is_sequence(ValueRef v) const { return p_.values[v].is_sequence; }
+  void tensor(ValueRef v) const { STAX_ASSERT(!is_sequence(v), "%{} is a sequence where a tensor is needed", v); }
+  void axis(int64_t a, ValueRef v) const { STAX_ASSERT(a >= 0 && static_cast<size_t>(a) < rank(v), "axis {} of %{}", a, v); }
+
+  /// `sources` of an output: values whose extents may be what is bound.
+  template <class Sources>
+  void bindings(const std::vector<ExtentBinding>& list, size_t outputs, const Sources& sources) const {
+    for (const ExtentBinding& b : list) {
+      STAX_ASSERT(b.symbol < p_.symbols.size() && b.output < outputs, "extent binding");
+      for (ValueRef v : sources(b.output)) STAX_ASSERT(!is_sequence(v) && (b.axis == kNone || b.axis < rank(v)), "axis of an extent binding");
     }
   }
+
+  void exact(const CopyStep& s) const { tensor(s.from), tensor(s.to); }
+  void exact(const LaunchStep&) const {}
+  void exact(const CheckStep&) const {}
+  void exact(const AliasStep& s) const {
+    tensor(s.from), tensor(s.to);
+    STAX_ASSERT(p_.values[s.to].storage == Storage::kAlias, "an alias with memory of its own");
+  }
+  void exact(const ReshapeDynamicStep& s) const {
+    tensor(s.data), tensor(s.shape), tensor(s.result);
+    STAX_ASSERT(s.defines.size() == 1 + kMostAxes && rank(s.result) == kMostAxes, "defines of a reshape");
+    for (uint32_t d : s.defines) symbol(d);
+    STAX_ASSERT(p_.values[s.shape].dtype == DType::kI64, "type of a shape");
+  }
+  void exact(const BindStep& s) const {
+    tensor(s.value);
+    STAX_ASSERT(!ir::is_float(p_.values[s.value].dtype), "a bound value that is no integer");
+    int64_t elements = 1;
+    for (ExprRef e : p_.values[s.value].extents) {
+      STAX_ASSERT(p_.exprs.nodes()[e].kind == symbolic::ExprKind::kConstant, "extent of a bound value");
+      elements = symbolic::saturating_mul(elements, p_.exprs.nodes()[e].value);
+    }
+    STAX_ASSERT(elements >= 0 && static_cast<uint64_t>(elements) >= s.defines.size(), "elements of a bound value");
+    for (uint32_t d : s.defines) symbol(d);
+  }
+  void exact(const ProcedureStep& s) const {
+    constexpr size_t kOperands[] = {1, 1, 1, 5, 1};
+    STAX_ASSERT(static_cast<size_t>(s.procedure) < 5 && s.operands.size() >= kOperands[static_cast<size_t>(s.procedure)] && !s.results.empty(), "procedure");
+    for (ValueRef v : s.operands) tensor(v);
+    for (ValueRef v : s.results) tensor(v);
+    switch (s.procedure) {
+      case Procedure::kTopK:
+        axis(s.axis, s.operands[0]);
+        STAX_ASSERT(rank(s.results[0]) == rank(s.operands[0]), "rank of a result of top_k");
+        computed_expr(p_.values[s.results[0]].extents[static_cast<size_t>(s.axis)]);
+        return;
+      case Procedure::kDeterminant: STAX_ASSERT(rank(s.operands[0]) >= 2, "rank of a determinant's operand"); return;
+      case Procedure::kUnique:
+        if (s.axis != -1) axis(s.axis, s.operands[0]);
+        break;
+      case Procedure::kNonZero:
+      case Procedure::kNonMaxSuppression: break;
+    }
+    symbol(s.defines);
+  }
+  void exact(const IfStep& s) {
+    tensor(s.condition);
+    for (uint32_t n : {s.then_block, s.else_block}) {
+      block(n);
+      const BlockSpec& b = p_.blocks[n];
+      STAX_ASSERT(b.outputs.size() == s.results.size(), "outputs of a branch");
+      for (size_t k = 0; k < s.results.size(); ++k) STAX_ASSERT(is_sequence(b.outputs[k]) == is_sequence(s.results[k]), "kind of a branch's output");
+    }
+    bindings(s.bindings, s.results.size(), [&](uint32_t output) { return std::vector<ValueRef>{s.results[output]}; });
+  }
+  void exact(const LoopStep& s) {
+    for (ValueRef v : {s.trip_count, s.condition})
+      if (v != kNone) tensor(v);
+    block(s.body);
+    const BlockSpec& body = p_.blocks[s.body];
+    size_t carried = s.initial.size();
+    STAX_ASSERT(body.inputs.size() == carried + 1, "inputs of a loop body");
+    STAX_ASSERT(body.outputs.size() == s.results.size() || body.outputs.size() == s.results.size() + 1, "outputs of a loop body");
+    STAX_ASSERT(s.results.size() >= carried, "results of a loop");
+    size_t first = body.outputs.size() - s.results.size();
+    if (first == 1) tensor(body.outputs[0]);
+    for (size_t k = 0; k < s.results.size(); ++k) {
+      bool sequence = is_sequence(s.results[k]);
+      STAX_ASSERT(is_sequence(body.outputs[first + k]) == sequence, "kind of a body's output");
+      if (k < carried) STAX_ASSERT(is_sequence(s.initial[k]) == sequence && is_sequence(body.inputs[k + 1]) == sequence, "kind of a carried value");
+      else STAX_ASSERT(!sequence, "a scanned sequence");
+    }
+    bindings(s.body_bindings, carried, [&](uint32_t output) { return std::vector<ValueRef>{s.initial[output], body.outputs[first + output]}; });
+    bindings(s.bindings, s.results.size(), [&](uint32_t output) { return std::vector<ValueRef>{s.results[output]}; });
+  }
+  void exact(const SequenceStep& s) const {
+    constexpr size_t kOperands[] = {0, 2, 1, 2, 1, 1, 1};
+    STAX_ASSERT(static_cast<size_t>(s.op) < 7 && s.operands.size() >= kOperands[static_cast<size_t>(s.op)], "sequence step");
+    bool takes_sequence = s.op != SequenceOp::kConstruct && s.op != SequenceOp::kSplit;
+    bool gives_sequence = s.op == SequenceOp::kConstruct || s.op == SequenceOp::kInsert || s.op == SequenceOp::kErase || s.op == SequenceOp::kSplit;
+    for (size_t k = 0; k < s.operands.size(); ++k) STAX_ASSERT(is_sequence(s.operands[k]) == (takes_sequence && k == 0), "operand of a sequence step");
+    STAX_ASSERT(is_sequence(s.result) == gives_sequence, "result of a sequence step");
+    bindings(s.bindings, 1, [&](uint32_t) { return std::vector<ValueRef>{s.result}; });
+    if (s.op == SequenceOp::kSplit) axis(s.axis < 0 ? s.axis + static_cast<int64_t>(rank(s.operands[0])) : s.axis, s.operands[0]);
+  }
+  void exact(const Step& step) {
+    std::visit([this](const auto& s) { exact(s); }, step);
+  }
+
+  static constexpr size_t kMostAxes = 8;   // of a value of run-time rank
 
   const Program& p_;
   std::vector<bool> made_, seen_, computed_;
+  std::vector<ValueRef> made_list_;      // in order, so that what a block makes can be taken back
+  std::vector<ExprRef> computed_list_;
 };
 
 }  // namespace

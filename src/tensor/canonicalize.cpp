@@ -9,7 +9,6 @@
 namespace stax::tensor {
 
 using ir::ScalarKind;
-using ir::ScalarOp;
 using symbolic::Truth;
 
 namespace {
@@ -21,7 +20,7 @@ class Canonicalizer {
   bool run(Block& block) {
     bool changed = false;
     for (auto at = block.ops.begin(); at != block.ops.end();) {
-      Op& op = *(at++)->get();  // `op` may be erased
+      Op& op = **at++;  // `op` may be erased
       if (If* branch = op.as<If>()) {
         changed |= run(*branch->then_block);
         changed |= run(*branch->else_block);
@@ -130,7 +129,7 @@ class Canonicalizer {
     const Compute& c = *op.as<Compute>();
     bool worth_it = false;
     visit_scalars(op, [&](Scalar x) {
-      worth_it = worth_it || (x->kind == ScalarKind::kIndex && x->index.args().size() > 0 && !is_affine_sum(x->index));
+      worth_it = worth_it || (x->kind == ScalarKind::kIndex && !x->index.args().empty() && !is_affine_sum(x->index));
     });
     if (!worth_it) return false;
     const symbolic::ConstraintSet facts = facts_inside(graph_, c.axes, c.reductions);

@@ -9,8 +9,6 @@
 
 namespace stax::tensor {
 
-using symbolic::Truth;
-
 namespace {
 
 // A result this much bigger than what it is computed from is cheaper to compute than to keep.
@@ -58,7 +56,7 @@ class Folder {
   bool run(Block& block) {
     bool changed = false;
     for (auto at = block.ops.begin(); at != block.ops.end();) {
-      Op& op = *(at++)->get();  // `op` may be replaced below
+      Op& op = **at++;  // `op` may be replaced below
       if (If* branch = op.as<If>()) {
         changed |= run(*branch->then_block);
         changed |= run(*branch->else_block);

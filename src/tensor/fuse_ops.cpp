@@ -180,6 +180,7 @@ class Fuser {
       at = std::move(*next);
     }
     std::vector<Scalar> result;
+    result.reserve(at.size());
     for (Expr e : at) result.push_back(graph_.scalars().index(e));
     return result;
   }
@@ -223,6 +224,7 @@ class Fuser {
 
   bool is_read_once(const Op& consumer, Scalar load, const std::vector<Scalar>& indices, const Compute& map) {
     std::vector<Expr> extents;
+    extents.reserve(map.axes.size());
     for (const Axis& a : map.axes) extents.push_back(a.extent);
     if (const Scatter* s = consumer.as<Scatter>()) return reads_once(graph_, s->axes, {}, indices, extents);
     const Compute& c = *consumer.as<Compute>();
@@ -264,6 +266,7 @@ class Fuser {
       return s;
     });
     std::vector<int> slots;
+    slots.reserve(producer.operands.size());
     for (Value* v : producer.operands) slots.push_back(slot_of(consumer, v));
     const Scalar body = ir::rewrite(map.body, {}, [&](Scalar x) {
       return x->kind == ScalarKind::kLoad && slots[x->slot] != x->slot
@@ -404,6 +407,7 @@ class Fuser {
       if (order[k] >= 0 && order[k] != static_cast<int>(k)) return std::nullopt;
     }
     std::vector<Expr> vars;
+    vars.reserve(reduction.axes.size());
     for (const Axis& a : reduction.axes) vars.push_back(a.var);
     const auto at = indices_before_reshape(graph_, op.result()->type.extents, source.views.back()->type.extents, vars);
     if (!at) return std::nullopt;

@@ -9,7 +9,6 @@ namespace stax::tensor {
 
 using ir::ScalarKind;
 using ir::ScalarOp;
-using symbolic::ExprKind;
 using symbolic::Truth;
 
 namespace {
@@ -137,6 +136,7 @@ BodyCost cost_of(const Compute& map) {
 
 bool is_too_large(Graph& graph, const std::vector<Axis>& axes) {
   std::vector<Expr> extents;
+  extents.reserve(axes.size());
   for (const Axis& a : axes) extents.push_back(a.extent);
   return graph.constraints.range(product_of(graph, extents)).lo >= kTooManyElements;
 }
@@ -165,6 +165,7 @@ bool reads_once(Graph& graph, const std::vector<Axis>& axes, const std::vector<A
   if (std::all_of(domain.begin(), domain.end(), has_own_index)) return true;
   // Or there are no more points than elements.
   std::vector<Expr> points;
+  points.reserve(domain.size());
   for (const Axis& a : domain) points.push_back(a.extent);
   return graph.constraints.less_equal(product_of(graph, points), product_of(graph, extents)) == Truth::kYes;
 }

@@ -105,6 +105,7 @@ void settle_type(const std::string& where, const Bindings& bindings, const Value
   STAX_ASSERT(item.tensor.dtype() == type.dtype, "{}: '{}' is {} instead of {}", where, value.name,
               name_of(item.tensor.dtype()), name_of(type.dtype));
   std::vector<int64_t> expected;
+  expected.reserve(type.extents.size());
   for (Expr e : type.extents) expected.push_back(symbolic::evaluate(e, bindings));
   if (!type.has_static_rank()) {
     const int64_t rank = symbolic::evaluate(type.rank, bindings);
@@ -145,6 +146,7 @@ Literal evaluate_reshape_dynamic(const Call& call, const ReshapeDynamic& r) {
   const Literal& data = call.items[0]->tensor;
   const Literal& shape = call.items[1]->tensor;
   std::vector<int64_t> wanted;
+  wanted.reserve(static_cast<size_t>(shape.count()));
   for (int64_t k = 0; k < shape.count(); ++k) wanted.push_back(shape.at(k).i);
   if (wanted.size() > static_cast<size_t>(kMaxRank)) {
     call.fail(fmt::format("the shape {} has more than {} axes", list_of(wanted), kMaxRank));
@@ -244,15 +246,15 @@ std::vector<Item> evaluate_by_kind(const Call& call) {
 /// count for the op itself.
 using LastUses = std::unordered_map<const Op*, std::vector<const Value*>>;
 
-void collect_uses(const Op& op, std::unordered_set<const Value*>& used);
+void collect_uses(const Op& op, std::vector<const Value*>& used);
 
-void collect_uses(const Block& block, std::unordered_set<const Value*>& used) {
+void collect_uses(const Block& block, std::vector<const Value*>& used) {
   for (const auto& op : block.ops) collect_uses(*op, used);
-  used.insert(block.outputs.begin(), block.outputs.end());
+  used.insert(used.end(), block.outputs.begin(), block.outputs.end());
 }
 
-void collect_uses(const Op& op, std::unordered_set<const Value*>& used) {
-  used.insert(op.operands.begin(), op.operands.end());
+void collect_uses(const Op& op, std::vector<const Value*>& used) {
+  used.insert(used.end(), op.operands.begin(), op.operands.end());
   if (const If* branch = op.as<If>()) {
     collect_uses(*branch->then_block, used);
     collect_uses(*branch->else_block, used);
@@ -268,9 +270,9 @@ void add_last_uses(const Block& block, LastUses& uses) {
     for (const auto& r : op->results) own.insert(r.get());
   }
   for (auto op = block.ops.rbegin(); op != block.ops.rend(); ++op) {
-    std::unordered_set<const Value*> used;
+    std::vector<const Value*> used;
     collect_uses(**op, used);
-    for (const auto& r : (*op)->results) used.insert(r.get());
+    for (const auto& r : (*op)->results) used.push_back(r.get());
     std::vector<const Value*>& last = uses[op->get()];
     for (const Value* v : used) {
       if (own.contains(v) && seen.insert(v).second) last.push_back(v);
@@ -298,6 +300,7 @@ class Interpreter {
       for (const Value* v : last_uses_[op.get()]) values_.erase(v);
     }
     std::vector<Item> outputs;
+    outputs.reserve(block.outputs.size());
     for (const Value* v : block.outputs) outputs.push_back(item(v));
     return outputs;
   }
@@ -314,6 +317,7 @@ class Interpreter {
   void run_op(const Op& op) {
     evaluated += op.kind() == OpKind::kConstant ? 0 : 1;
     std::vector<const Item*> operands;
+    operands.reserve(op.operands.size());
     for (const Value* v : op.operands) operands.push_back(&item(v));
     std::vector<Item> results;
     const Call call{op, operands, bindings_};

@@ -356,6 +356,7 @@ struct BlockProgram::Impl {
         return;
       case StepKind::kExpr: {
         std::vector<const int64_t*> x;
+        x.reserve(s.args.size());
         for (int a : s.args) x.push_back(buffer<int64_t>(steps[a]));
         evaluate_expr_block(s.expr, x, buffer<int64_t>(s), n);
         return;
@@ -368,7 +369,7 @@ struct BlockProgram::Impl {
       case StepKind::kOp: {
         if (s.op == ScalarOp::kCheckedIndex) return run_checked_index(s, mark, n);
         const void* x[3] = {};
-        for (size_t k = 0; k < s.args.size(); ++k) x[k] = buffer<void*>(steps[s.args[k]]);
+        for (size_t k = 0; k < s.args.size(); ++k) x[k] = buffer<double>(steps[s.args[k]]);
         apply_op_block(s.op, s.from, x, buffer<double>(s), n);
         return;
       }

@@ -382,6 +382,7 @@ Literal evaluate_scatter(const Call& call, const Scatter& s) {
   if (count_of(extents) > 0) {
     BlockProgram program(vars, extents, operands.sources, call.bindings);
     std::vector<int> index;
+    index.reserve(s.index.size());
     for (Scalar i : s.index) index.push_back(program.add_root(i));
     const int value = program.add_root(s.value->table->cast(type, s.value));
     const int guard = s.guard ? program.add_root(s.guard) : -1;

@@ -32,7 +32,6 @@ namespace stax::tensor::reference {
 using ir::ScalarKind;
 using ir::ScalarOp;
 using symbolic::ExprNode;
-using symbolic::saturating_add;
 using symbolic::saturating_mul;
 
 namespace {

@@ -270,6 +270,7 @@ Literal evaluate_concat(const Call& call, const ConcatFromSequence& c) {
 
 Item evaluate_construct(const Call& call) {
   std::vector<Literal> elements;
+  elements.reserve(call.items.size());
   for (const Item* i : call.items) elements.push_back(i->tensor);
   return sequence_of(std::move(elements));
 }
