@@ -42,7 +42,7 @@ bool run_pass(std::string_view name, bool (*pass)(tensor::Graph&), tensor::Graph
   auto failed = [&](const char* what) -> InternalError {
     std::string text;
     try {
-      text = tensor::print(graph);
+      text = tensor::print(graph, tensor::PrintOptions{.full = true});
     } catch (const std::exception& e) {
       text = std::string("// not printable: ") + e.what() + "\n";
     }

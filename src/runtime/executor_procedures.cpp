@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that call procedures: what data decides the size or the order of.
+#include <atomic>
 #include <cstring>
 
 #include "runtime/executor.h"
@@ -22,13 +23,17 @@ template <class F>
 void Context::parallel(int64_t iterations, int64_t work, const F& f) {
   int wanted = static_cast<int>(std::min<int64_t>(shared_.pool.threads(), work / kWorkPerThread + 1));
   if (wanted <= 1 || iterations <= 1) return f(int64_t{0}, iterations, 0);
-  struct Job { const F* f; std::exception_ptr error; } job{&f, {}};
+  struct Job {
+    const F* f;
+    std::atomic<bool> failed{false};
+    std::exception_ptr error;        // of the first that failed
+  } job{&f};
   auto function = [](void* self, int64_t begin, int64_t end, int worker) {
     auto& j = *static_cast<Job*>(self);
     try {
       (*j.f)(begin, end, worker);
     } catch (...) {
-      j.error = std::current_exception();
+      if (!j.failed.exchange(true)) j.error = std::current_exception();
     }
   };
   shared_.pool.run({function, &job}, iterations, wanted);

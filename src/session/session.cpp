@@ -2,6 +2,7 @@
 #include "session/session.h"
 
 #include <chrono>
+#include <set>
 #include <fstream>
 #include <thread>
 
@@ -23,6 +24,27 @@ std::vector<uint8_t> first_bytes(const std::string& path) {
   in.read(reinterpret_cast<char*>(bytes.data()), 64);
   bytes.resize(static_cast<size_t>(std::max<std::streamsize>(0, in.gcount())));
   return bytes;
+}
+
+// A dim of several declared sizes that an operator can only take one of: the user's fault if the user declared it, else worth a warning.
+void check_dims_stay_dynamic(tensor::Graph& graph, const std::map<std::string, frontend::DimRange>& dims) {
+  std::set<const symbolic::ExprNode*> seen;
+  for (const auto& input : graph.inputs) {
+    for (symbolic::Expr e : input.value->type.extents) {
+      if (!e.is_symbol() || !seen.insert(e.node()).second) continue;
+      symbolic::Interval declared = e.range(), possible = graph.constraints.range(e);
+      if (declared.is_constant() || !possible.is_constant()) continue;
+      std::string where;
+      tensor::for_each_op(graph.body, [&](tensor::Op& op) {
+        const auto* check = op.as<tensor::Check>();
+        if (where.empty() && check && symbolic::depends_on(check->condition, e)) where = op.source;
+      });
+      const std::string& name = e.symbol().name;
+      std::string text = fmt::format("dim '{}' can only be {}{}{}", name, possible.lo, where.empty() ? "" : ": ", where);
+      if (dims.count(name)) user_error("--dim {}={}..{}: {}; declare {}={} or leave it out", name, declared.lo, declared.hi, text, name, possible.lo);
+      graph.warnings.push_back(text);
+    }
+  }
 }
 
 }  // namespace
@@ -55,7 +77,9 @@ std::unique_ptr<tensor::Graph> load_graph(const std::string& path, const std::ma
   }
   frontend::ImportOptions options;
   options.dims = dims;
-  return frontend::import_onnx(path, options);
+  auto graph = frontend::import_onnx(path, options);
+  check_dims_stay_dynamic(*graph, dims);
+  return graph;
 }
 
 std::unique_ptr<Session> Session::load(const std::string& path, const SessionOptions& options) {
