@@ -15,8 +15,21 @@ using symbolic::Expr;
 namespace {
 
 constexpr int64_t kColumns = 32;
-// Rows of the tile, smallest first: a few rows do not pay for a large tile's.
-constexpr int64_t kRows[] = {1, 4, 8};
+// Rows of the tile, smallest first: a few rows do not pay for a large tile's. Tiles of 6 are for row counts that leave much of the last tile
+// of 8 empty.
+constexpr int64_t kRows[] = {1, 4, 6, 8};
+constexpr int64_t kMostRows = 8;
+// By how much of a tile of 8 the shorter one is the better one, in ninths of the rows computed.
+constexpr int64_t kShortGain = 8, kShortCost = 9;
+
+/// Where a tile of `rows` is the one to take; null: anywhere that no smaller one is.
+Expr row_guard(Expr extent, int64_t rows) {
+  if (rows == kMostRows) return {};
+  const Expr one_tile = symbolic::less_equal(extent, extent.table().constant(rows));
+  if (rows < 6) return one_tile;
+  const Expr computed = symbolic::ceildiv(extent, rows) * (rows * kShortCost), otherwise = symbolic::ceildiv(extent, kMostRows) * (kMostRows * kShortGain);
+  return symbolic::less_equal(computed, otherwise);
+}
 
 // Whether a load walks `var` in panels: [.. var / kColumns .., var mod kColumns], the last one filled up.
 bool is_packed(const loop::Kernel& kernel, ir::Scalar load, Expr var) {
@@ -98,7 +111,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
     if (k == n || extent.is_constant(1)) continue;
     auto s = stride_of(kernel, columns, form.outer[k].var);
     if (!s || !s->is_constant(0)) continue;
-    constexpr int64_t kMost = kRows[std::size(kRows) - 1];
+    constexpr int64_t kMost = kMostRows;
     const double rows = extent.is_constant() ? static_cast<double>(extent.constant()) : 0;
     const double fill = extent.is_constant() ? rows / (static_cast<double>((extent.constant() + kMost - 1) / kMost) * kMost) : 0.8;
     if (fill > best * 1.2) best = fill, m = k;
@@ -107,8 +120,8 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   Expr extent = form.outer[m].extent;
   Versions versions;
   for (int64_t rows : kRows) {
-    bool last = rows == kRows[std::size(kRows) - 1];
-    Expr guard = last ? Expr() : symbolic::less_equal(extent, extent.table().constant(rows));
+    Expr guard = row_guard(extent, rows);
+    bool last = !guard;
     if (guard && guard.is_constant(0)) continue;
     bool always = last || guard.is_constant(1);
     versions.push_back({schedule_tile(kernel, form, n, m, rows, packed), always ? Expr() : guard});

@@ -37,6 +37,7 @@ class RandomGraph {
   }
 
   std::mt19937_64 random;
+  bool tame = false;              // no infinities and NaN
   std::unique_ptr<tensor::Graph> graph = std::make_unique<tensor::Graph>(std::make_shared<ir::Context>());
   tensor::Builder b{*graph, graph->body};
   std::vector<Expr> dims;
@@ -66,7 +67,7 @@ class RandomGraph {
     const std::string name = "x" + std::to_string(graph->inputs.size());
     Value* v = graph->add_input(graph->body, tensor::Type::tensor(t, std::move(wanted)), name);
     graph->inputs.push_back({name, v});
-    kinds.push_back({kind, limit});
+    kinds.push_back({tame && kind == Data::kSpecial ? Data::kTame : kind, limit});
     return v;
   }
   void output(Value* v) {
@@ -339,6 +340,80 @@ class RandomGraph {
     Value* x = input(t, e, p.combiner == Combiner::kProd ? Data::kSigns : Data::kTame);
     return b.op(p, {x}, {x->type})->result();
   }
+
+  /// Something made of `v`: a function, a view, a sum, a product. Continuous, so that rounding stays rounding; results are of moderate size.
+  Value* grow(Value* v) {
+    const DType t = v->type.dtype;
+    const std::vector<Expr> e = v->type.extents;
+    const int rank = static_cast<int>(e.size());
+    auto& s = b.scalars();
+    const bool is_float = ir::is_float(t);
+    const auto clamp = [&](Value* x) {
+      return b.pointwise({x}, [&](std::span<const Scalar> a) { return is_float ? s.op(ScalarOp::kTanh, {a[0]}) : t == DType::kBool ? a[0] : s.op(ScalarOp::kMin, {a[0], s.constant_int(t, 9)}); });
+    };
+    if (t == DType::kBool) return b.cast(v, DType::kI32);
+    switch (pick(11)) {
+      case 0: return b.pointwise({v}, [&](std::span<const Scalar> a) { return is_float ? s.op(one_of({ScalarOp::kSigmoid, ScalarOp::kTanh, ScalarOp::kErf, ScalarOp::kSin}), {a[0]}) : s.op(ScalarOp::kAbs, {a[0]}); });
+      case 1: {
+        std::vector<Expr> other = e;
+        for (Expr& x : other)
+          if (chance(30)) x = number(1);
+        return b.pointwise({v, input(t, other)}, [&](std::span<const Scalar> a) { return s.op(one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMax}), {a[0], a[1]}); });
+      }
+      case 2: {
+        if (rank == 0) return clamp(v);
+        std::vector<int> axes;
+        for (int k = 0; k < rank; ++k)
+          if (chance(50)) axes.push_back(k);
+        if (axes.empty()) axes.push_back(rank - 1);
+        return clamp(b.reduce_axes(one_of({Combiner::kSum, Combiner::kMax, Combiner::kMin}), v, axes, chance(50), is_float ? ir::compute_type(t) : t));
+      }
+      case 3: {
+        std::vector<int> order(e.size());
+        for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int>(k);
+        std::shuffle(order.begin(), order.end(), random);
+        return b.transpose(v, order);
+      }
+      case 4:
+      case 5:
+        if (rank == 0 || rank > 4) return clamp(v);
+        return clamp(b.matmul(v, input(t, {e.back(), extent()})));
+      case 6:
+        if (!is_float || rank == 0) return b.cast(v, DType::kF32);
+        return b.softmax(v, rank - 1);
+      case 7:
+        if (rank == 0) return clamp(v);
+        return b.concat({v, input(t, e)}, pick(rank));
+      case 8: return b.reshape(v, {b.product(e)});
+      case 9: {
+        if (rank == 0) return v;
+        const int axis = pick(rank);
+        return b.slice(v, axis, number(0), symbolic::floordiv(e[static_cast<size_t>(axis)] + 1, 2), number(2));
+      }
+      default:
+        if (t != DType::kF32 || rank == 0) return is_float ? b.cast(v, DType::kF32) : clamp(v);
+        return b.layer_norm(v, rank - 1, 1e-3, input(t, {e.back()}), input(t, {e.back()}));
+    }
+  }
+  /// A graph of `ops` ops, each made of one before it, with some of the values as outputs.
+  void chain(int ops) {
+    tame = true;
+    std::vector<Value*> values;
+    using Make = Value* (RandomGraph::*)();
+    const Make makes[] = {&RandomGraph::source, &RandomGraph::source, &RandomGraph::contraction, &RandomGraph::convolution, &RandomGraph::view, &RandomGraph::scatter};
+    values.push_back((this->*makes[pick(static_cast<int>(std::size(makes)))])());
+    for (int k = 0; k < ops; ++k) {
+      Value* from = chance(75) ? values.back() : values[static_cast<size_t>(pick(static_cast<int>(values.size())))];
+      Value* made = grow(from);
+      if (made->type.static_rank() == from->type.static_rank() && made->type.extents == from->type.extents && made->type.dtype == from->type.dtype && chance(30))
+        made = b.binary(made->type.dtype == DType::kBool ? ScalarOp::kOr : ScalarOp::kMax, made, from);
+      values.push_back(made);
+    }
+    output(values.back());
+    for (Value* v : values)
+      if (v != values.back() && chance(15)) output(v);
+  }
+  Value* source() { return input(one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF16, DType::kI32, DType::kF64}), extents(1 + pick(3))); }
 
  private:
   struct Kind { Data data; Expr limit; };
