@@ -23,12 +23,16 @@ void report_time(std::string_view name, Clock::time_point start) {
 
 std::string write_repro(std::string_view pass, const std::string& before) {
   namespace fs = std::filesystem;
+  const std::string name = "stax-repro-" + std::to_string(::getpid()) + "-" + std::string(pass) + ".stax";
   std::error_code ignored;
-  fs::path folder = debug_options().repro_dir.empty() ? fs::temp_directory_path(ignored) : fs::path(debug_options().repro_dir);
-  fs::path path = folder / ("stax-repro-" + std::to_string(::getpid()) + "-" + std::string(pass) + ".stax");
-  std::ofstream out(path);
-  out << "// fails in pass " << pass << "\n" << before;
-  return out ? path.string() : std::string("(no repro: ") + path.string() + " cannot be written)";
+  fs::path path;
+  for (const fs::path& folder : {fs::path(debug_options().repro_dir), fs::temp_directory_path(ignored)}) {   // where one may write
+    path = folder / name;
+    std::ofstream out(path);
+    out << "// fails in pass " << pass << "\n" << before << std::flush;
+    if (out) return path.string();
+  }
+  return "(no repro: " + path.string() + " cannot be written)";
 }
 
 }  // namespace

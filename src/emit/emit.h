@@ -8,7 +8,7 @@
 //
 // runs iterations [begin, end) of the outermost parallel loop (0, 1 for a kernel without one). `scratch` is private to the executing thread and
 // 64-byte aligned, of scratch_bytes(kernel); it holds local buffers of dynamic extent. A failing checked_index writes to `fault` (first one
-// wins, roughly) and goes on with index 0.
+// wins, roughly) and ends this call of the kernel.
 #include <cstdint>
 #include <span>
 #include <string>

@@ -123,6 +123,8 @@ std::vector<Expr> reshaped_extents(Node& n, const Value* x, const std::vector<Ex
     extents.push_back(symbolic::select(is_inferred[k], one_of(b), s));
   }
   if (surely_inferred > 1) n.fault("its shape has more than one -1");
+  if (allow_zero && surely_inferred == 1 && std::any_of(shape.begin(), shape.end(), [](Expr e) { return e.is_constant(0); }))
+    n.fault("its shape has a -1 beside a 0 that is an extent (allowzero), so that -1 could be anything");
   std::vector<Expr> result = extents;
   for (int k = 0; k < count; ++k) {
     if (is_zero(is_inferred[k])) continue;

@@ -167,7 +167,8 @@ std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* st
 
 void Context::plan_first_segment() {
   const Segment& first = program_.blocks[0].segments[0];
-  std::vector<int64_t> key;
+  std::vector<int64_t>& key = key_;
+  key.clear();
   for (size_t s = 0; s < symbols_.size(); ++s)
     if (program_.symbol_points[s] == first.point) key.push_back(symbols_[s]);
   if (auto plan = shared_.plans.find(key)) {
@@ -178,7 +179,7 @@ void Context::plan_first_segment() {
   ++shared_.statistics.plan_misses;
   shared_.evaluator.run(first.nodes, symbols_, values_);
   auto plan = std::make_shared<ShapePlan>();
-  plan->symbols = std::move(key);
+  plan->symbols = key;
   plan->values.reserve(first.nodes.size());
   for (ExprRef e : first.nodes) plan->values.push_back(values_[e]);
   shared_.plans.insert(std::move(plan));

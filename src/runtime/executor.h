@@ -103,6 +103,7 @@ class Context {
   std::vector<procedures::Scratch> procedure_scratch_;   // by worker
   std::vector<int64_t> params_;
   std::vector<void*> buffers_;
+  std::vector<int64_t> key_;                     // of the shape plan
   CallStatistics* statistics_ = nullptr;
   OutputPlaces* places_ = nullptr;
   bool profile_ = false;

@@ -7,13 +7,13 @@
 
 // The one debug vocabulary, read from the environment once, at first use:
 //
-//   STAX_DUMP=a,b       print the IR after pass `a` where it changed something, and the text of stage `b`; `all`: every
-//   one STAX_DISABLE=a,b    leave out pass `a` and `b`; only passes that are not needed for correctness can be left out
-//   STAX_TIME=1         print the time of each pass at the end of a compilation
-//   STAX_VERIFY=1       run the verifier after each pass (0: don't); default: on in builds without NDEBUG
+//   STAX_DUMP=a,b       print the IR after passes `a` and `b`; `all`: after every pass that changed something
+//   STAX_DISABLE=a,b    leave out passes `a` and `b`; only those that are not needed for correctness can be left out
+//   STAX_TIME=1         print the time of each pass as it ends
+//   STAX_VERIFY=1       run the verifier after each pass
 //   STAX_REPRO_DIR=D    where the repro of an internal error goes; default: the working directory
 //
-// The names of passes and stages are those of their files and of `stax dump --stage`.
+// The names of passes are those of their files. Stages are shown by `stax dump --stage`.
 
 namespace stax {
 
