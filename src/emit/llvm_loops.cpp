@@ -7,6 +7,7 @@
 #include "emit/emit.h"
 #include "emit/llvm_kernel.h"
 #include "emit/scratch.h"
+#include "ir/math_table.h"
 #include "loop/access.h"
 #include "support/error.h"
 
@@ -19,8 +20,17 @@ namespace {
 
 // Vectors of a loop of constant extent that are written out one after the other.
 constexpr int64_t kStraightVectors = 16;
-// Independent partial results of a reduction: enough to cover the latency of an addition.
-constexpr int kPartials = 4;
+
+// Independent partial results of a reduction, enough to cover the latency of an addition: the more an iteration does, the fewer.
+int partials_for(const Stmt& body) {
+  size_t weight = 0;
+  loop::visit(body, [&](const Stmt& each) {
+    loop::visit_scalars(*each, [&](Scalar root) {
+      ir::visit(root, [&](Scalar x) { weight += x->kind == ir::ScalarKind::kOp && ir::is_math_function(x->op) ? 12 : 1; });
+    });
+  });
+  return weight <= 12 ? 4 : weight <= 30 ? 2 : 1;
+}
 
 }  // namespace
 
@@ -85,8 +95,10 @@ void KernelEmitter::counted_loop(Value* begin, Value* end, int64_t step, bool ma
 // --- vector loops ---------------------------------------------------------------------------------------------------------
 
 int KernelEmitter::width_of(const loop::For& s) const {
-  const int wanted = s.width > 1 ? s.width : vector_bytes(lanes_.machine().isa) / 4;
-  return static_cast<int>(std::bit_floor(static_cast<unsigned>(std::min(wanted, 64))));
+  const int natural = vector_bytes(lanes_.machine().isa) / 4;
+  const int wanted = s.width > 1 ? s.width : natural;
+  // More than a few registers for one value only make code longer.
+  return static_cast<int>(std::bit_floor(static_cast<unsigned>(std::min({wanted, 4 * natural, 64}))));
 }
 
 // What does not fit the one-loop scheme runs serially: vector loops inside, trip counts or sizes that differ between lanes.
@@ -142,7 +154,7 @@ void KernelEmitter::emit_vector(const loop::For& s) {
   v.range = {s.var, {}, width_of(s)};
   v.scope = index_.depth();
   v.reductions = &reductions;
-  if (has_reduction(s)) v.copies = kPartials;
+  if (has_reduction(s)) v.copies = partials_for(s.body);
   const Machine& machine = lanes_.machine();
   v.scalar_tail = !machine.masked_access || (!machine.narrow_masks && touches_narrow_types(s));
 

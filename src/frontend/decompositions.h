@@ -71,6 +71,16 @@ struct DynamicRange {
 };
 DynamicRange quantize_dynamically(Builder& b, Value* x);
 
+// ---- activations by name (ops_recurrent.cpp)
+
+using Activation = std::function<Scalar(Body&, Scalar)>;
+/// As attributes of LSTM and fused operators name them, in any case; parameters that are not given have their defaults. UserError for an
+/// unknown name. alpha and beta are asked for where the function has them.
+struct ActivationParameters {
+  std::function<std::optional<double>()> alpha, beta;
+};
+Activation activation_named(const Node& n, const std::string& name, const ActivationParameters& parameters);
+
 // ---- pooling (ops_pooling.cpp)
 
 /// AveragePool by the node's attributes of `x`, which stands for input 0.

@@ -34,21 +34,57 @@ void check_bias(Node& n, int k, Expr channels) {
   check_equal(n.b(), n.extent(k, 0), channels, "length of the bias and number of output channels");
 }
 
-void import_conv(Node& n) {
+/// A convolution whose elements, in the type of the sum, `finish` completes; it may be empty.
+Value* plain_convolution(Node& n, const std::function<Scalar(Body&, Scalar)>& finish) {
   Builder& b = n.b();
-  Value *w = n.input(1), *x = n.input_of_rank(0, need_rank(n, 1, 3));
-  const int64_t group = n.integer("group", 1);
-  check_convolution(n, x, w, group);
-  check_bias(n, 2, b.extent(w, 0));
+  Value *w = n.input(1), *x = n.input_of_rank(0, need_rank(n, 1, 3)), *bias = n.optional(2);
+  const DType t = n.dtype();
   Convolution c;
+  c.group = n.integer("group", 1);
+  check_convolution(n, x, w, c.group);
+  check_bias(n, 2, b.extent(w, 0));
   c.window = read_window(n, extents_of(w, 2), extents_of(x, 2));
   c.output = window_counts(n, c.window, extents_of(x, 2), false);
   c.x = padded(b, x, c.window);
   c.w = w;
-  c.group = group;
-  c.accumulate = product_accumulator(n.dtype());
-  c.finish = with_bias(n.optional(2), n.dtype());
-  n.output(0, convolve(b, c));
+  c.accumulate = product_accumulator(t);
+  c.finish = [&](Body& body, Scalar sum, Expr channel) {
+    if (bias) sum = sum + ir::cast(sum->dtype, body.load(bias, {channel}));
+    return ir::cast(t, finish ? finish(body, sum) : sum);
+  };
+  return convolve(b, c);
+}
+
+void import_conv(Node& n) { n.output(0, plain_convolution(n, {})); }
+
+/// com.microsoft: with an activation, and a tensor Z that is added before it.
+void import_fused_conv(Node& n) {
+  const std::string name = n.text("activation", "");
+  const std::vector<double> parameters = n.reals("activation_params").value_or(std::vector<double>{});
+  const auto parameter = [&](size_t k) {
+    return [&parameters, k] { return k < parameters.size() ? std::optional<double>(parameters[k]) : std::nullopt; };
+  };
+  Activation activation;
+  if (name == "Clip") {
+    if (parameters.size() != 2) n.fault("activation_params of Clip have to be two bounds");
+    activation = [&](Body& body, Scalar v) {
+      return clamp(v, body.number(v->dtype, parameters[0]), body.number(v->dtype, parameters[1]));
+    };
+  } else if (!name.empty()) {
+    activation = activation_named(n, name, {parameter(0), parameter(1)});
+  }
+  if (!n.has(3)) {
+    n.output(0, plain_convolution(n, activation));
+    return;
+  }
+  n.same_dtype(0, 3);
+  Value *y = plain_convolution(n, {}), *z = n.input_of_rank(3, n.input(1)->type.static_rank());
+  for (int d = 0; d < y->type.static_rank(); ++d)
+    check_equal(n.b(), n.b().extent(z, d), n.b().extent(y, d), "extents of Z and of the result");
+  n.output(0, n.b().map(y->type.extents, [&](Body& body) {
+    const Scalar sum = body.load(y, body.i) + body.load(z, body.i);
+    return activation ? activation(body, sum) : sum;
+  }));
 }
 
 /// Pads and output extents of a transposed convolution.
@@ -327,6 +363,7 @@ void import_col2im(Node& n) {
 
 constexpr OperatorRow kRows[] = {
     {"", "Conv", 1, import_conv},
+    {"com.microsoft", "FusedConv", 1, import_fused_conv},
     {"", "ConvTranspose", 1, import_conv_transpose},
     {"", "CausalConvWithState", 27, import_causal_conv_with_state},
     {"", "DeformConv", 19, import_deform_conv},

@@ -92,21 +92,24 @@ Value* plain_product(Builder& b, Value* x, Value* y, bool turn_x, bool turn_y, d
   return product(b, p);
 }
 
-void need_same_type(const Node& n) {
-  if (n.dtype(0) != n.dtype(1)) n.fault("both factors have to have one type");
-}
-
 void import_mat_mul(Node& n) {
-  need_same_type(n);
+  n.same_dtype(0, 1);
   for (int k = 0; k < 2; ++k)
     if (n.rank(k) == 0) n.fault("a factor is a number, not a vector or matrix");
   n.output(0, n.b().matmul(n.input(0), n.input(1)));
 }
 
-/// alpha * A * B + beta * C. C does not count where beta is 0.
-void import_gemm(Node& n) {
+/// v * factor, also of integers.
+Scalar scaled(Body& body, Scalar v, double factor) {
+  if (factor == 1) return v;
+  if (ir::is_float(v->dtype)) return v * body.number(v->dtype, factor);
+  return ir::cast(v->dtype, ir::cast(DType::kF64, v) * body.number(DType::kF64, factor));
+}
+
+/// alpha * A * B + beta * C, in the type of the sum completed by `finish` (may be empty). C does not count where beta is 0.
+Value* gemm(Node& n, const Activation& finish) {
   Builder& b = n.b();
-  need_same_type(n);
+  n.same_dtype(0, 1);
   need_rank(n, 0, 2, 2);
   need_rank(n, 1, 2, 2);
   const DType t = n.dtype();
@@ -121,13 +124,59 @@ void import_gemm(Node& n) {
     for (int d = 0; d < rank; ++d) check_broadcast(b, b.extent(c, d), extents[2 - rank + d], "C");
   }
   p.finish = [&](Body& body, Scalar a, const Product::Point&) {
-    const DType s = a->dtype;
-    if (alpha != 1) a = ir::is_float(s) ? a * body.number(s, alpha) : ir::cast(s, ir::cast(DType::kF64, a) * body.number(DType::kF64, alpha));
-    if (c && beta != 0) {
-      Scalar shift = ir::cast(s, body.load_broadcast(c, body.i, extents));
-      if (beta != 1) shift = ir::is_float(s) ? shift * body.number(s, beta) : ir::cast(s, ir::cast(DType::kF64, shift) * body.number(DType::kF64, beta));
-      a = a + shift;
-    }
+    a = scaled(body, a, alpha);
+    if (c && beta != 0) a = a + scaled(body, ir::cast(a->dtype, body.load_broadcast(c, body.i, extents)), beta);
+    return ir::cast(t, finish ? finish(body, a) : a);
+  };
+  return product(b, p);
+}
+
+void import_gemm(Node& n) { n.output(0, gemm(n, {})); }
+
+void import_fused_gemm(Node& n) {
+  const auto parameter = [&n](const char* name) {
+    return [&n, name] { return n.has_attribute(name) ? std::optional<double>(n.real(name, 0)) : std::nullopt; };
+  };
+  const std::string name = n.text("activation", "");
+  n.output(0, gemm(n, name.empty() ? Activation() : activation_named(n, name, {parameter("activation_alpha"), parameter("activation_beta")})));
+}
+
+/// com.microsoft: B [n, blocks, bytes] holds weights of 2, 4 or 8 bits, the lowest bits of a byte first; each block along K has a scale
+/// and perhaps a zero point, which is packed in the same way or a number of A's type.
+void import_mat_mul_n_bits(Node& n) {
+  Builder& b = n.b();
+  const DType t = n.dtype(), work = product_accumulator(t);
+  const int64_t depth = n.integer("K", 0), columns = n.integer("N", 0), bits = n.integer("bits", 4), block = n.integer("block_size", 0);
+  if (depth < 1 || columns < 1 || block < 1) n.fault("K, N and block_size have to be given");
+  if (bits != 2 && bits != 4 && bits != 8) n.unsupported("weights of " + std::to_string(bits) + " bits");
+  if (n.integer("weight_prepacked", 0) != 0) n.unsupported("prepacked weights");
+  if (n.has(4)) n.unsupported("g_idx");
+  const int64_t blocks = (depth + block - 1) / block, of_byte = 8 / bits;
+  const Expr k = b.constant_expr(depth), m = b.constant_expr(columns);
+  Value* packed = b.reshape(n.input(1), {m, b.constant_expr(blocks), b.constant_expr(block / of_byte)});
+  Value* scales = b.reshape(n.input(2), {m, b.constant_expr(blocks)});
+  Value* zeros = n.optional(3);
+  const bool packed_zeros = zeros && zeros->type.dtype == DType::kU8;
+  if (zeros) zeros = b.reshape(zeros, {m, b.constant_expr(packed_zeros ? (blocks + of_byte - 1) / of_byte : blocks)});
+  // The number `place` of those in a byte.
+  const auto unpacked = [&](Body& body, Scalar byte, Expr place) {
+    if (bits == 8) return ir::cast(work, byte);
+    const Scalar shifted = ir::binary(ScalarOp::kShiftRight, byte, ir::cast(DType::kU8, body.index(place * bits)));
+    return ir::cast(work, ir::binary(ScalarOp::kAnd, shifted, body.integer(DType::kU8, (1 << bits) - 1)));
+  };
+  Value* weights = b.map({m, k}, [&](Body& body) {
+    const Expr row = body.i[0], in = symbolic::floordiv(body.i[1], block), at = symbolic::mod(body.i[1], block);
+    const Scalar q = unpacked(body, body.load(packed, {row, in, symbolic::floordiv(at, of_byte)}), symbolic::mod(at, of_byte));
+    Scalar zero = body.number(work, static_cast<double>(1 << (bits - 1)));
+    if (zeros && !packed_zeros) zero = ir::cast(work, body.load(zeros, {row, in}));
+    if (packed_zeros) zero = unpacked(body, body.load(zeros, {row, symbolic::floordiv(in, of_byte)}), symbolic::mod(in, of_byte));
+    return ir::cast(t, (q - zero) * ir::cast(work, body.load(scales, {row, in})));
+  });
+  Product p{.a = n.input(0), .b = weights, .transpose_b = true, .accumulate = work};
+  Value* bias = n.optional(5);
+  if (bias) check_equal(b, n.extent(5, 0), m, "length of the bias and N");
+  p.finish = [&](Body& body, Scalar a, const Product::Point& at) {
+    if (bias) a = a + ir::cast(work, body.load(bias, {at.column}));
     return ir::cast(t, a);
   };
   n.output(0, product(b, p));
@@ -136,7 +185,7 @@ void import_gemm(Node& n) {
 /// com.microsoft: `transBatch` moves the first axis to the place before the last.
 void import_fused_mat_mul(Node& n) {
   Builder& b = n.b();
-  need_same_type(n);
+  n.same_dtype(0, 1);
   const auto operand = [&](int k, const char* flag) {
     Value* v = n.input(k);
     const int rank = need_rank(n, k, 1);
@@ -165,6 +214,8 @@ void import_det(Node& n) {
 constexpr OperatorRow kRows[] = {
     {"", "MatMul", 1, import_mat_mul},
     {"", "Gemm", 7, import_gemm},
+    {"com.microsoft", "FusedGemm", 1, import_fused_gemm},
+    {"com.microsoft", "MatMulNBits", 1, import_mat_mul_n_bits},
     {"com.microsoft", "FusedMatMul", 1, import_fused_mat_mul},
     {"com.microsoft", "TransposeMatMul", 1, import_fused_mat_mul},
     {"", "Det", 11, import_det},

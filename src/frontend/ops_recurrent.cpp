@@ -20,8 +20,6 @@ using ir::ScalarOp;
 
 // ---- activations ----------------------------------------------------------------------------------------------------
 
-using Activation = std::function<Scalar(Body&, Scalar)>;
-
 struct ActivationKind {
   const char* name;
   std::optional<double> alpha, beta;  // default values, where it has them
@@ -58,26 +56,35 @@ constexpr ActivationKind kActivations[] = {
      }},
 };
 
-/// The activations of all directions, `per_direction` each. Alphas and betas are consumed in order by those that have them.
+}  // namespace
+
+Activation activation_named(const Node& n, const std::string& name, const ActivationParameters& parameters) {
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto kind = std::find_if(std::begin(kActivations), std::end(kActivations), [&](const auto& a) { return lower == a.name; });
+  if (kind == std::end(kActivations)) n.fault("there is no activation '" + name + "'");
+  const double alpha = kind->alpha ? parameters.alpha().value_or(*kind->alpha) : 0;
+  const double beta = kind->beta ? parameters.beta().value_or(*kind->beta) : 0;
+  return [apply = kind->apply, alpha, beta](Body& body, Scalar x) { return apply(body, x, alpha, beta); };
+}
+
+namespace {
+
+/// The activations of all directions, one after the other. Alphas and betas are consumed in order by those that have them.
 std::vector<Activation> read_activations(Node& n, const std::vector<std::string>& defaults, int directions) {
   std::vector<std::string> names = n.texts("activations");
   const size_t count = defaults.size() * directions;
   if (names.empty())
     for (int d = 0; d < directions; ++d) names.insert(names.end(), defaults.begin(), defaults.end());
   if (names.size() < count) n.fault("activations has " + std::to_string(names.size()) + " names, needs " + std::to_string(count));
-  const std::vector<double> alphas = n.reals("activation_alpha").value_or(std::vector<double>{});
-  const std::vector<double> betas = n.reals("activation_beta").value_or(std::vector<double>{});
-  size_t next_alpha = 0, next_beta = 0;
+  const auto next_of = [&](const char* attribute) {
+    return [values = n.reals(attribute).value_or(std::vector<double>{}), next = size_t{0}]() mutable {
+      return next < values.size() ? std::optional<double>(values[next++]) : std::nullopt;
+    };
+  };
+  const ActivationParameters parameters{next_of("activation_alpha"), next_of("activation_beta")};
   std::vector<Activation> out;
-  for (size_t k = 0; k < count; ++k) {
-    std::string name = names[k];
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const auto kind = std::find_if(std::begin(kActivations), std::end(kActivations), [&](const auto& a) { return name == a.name; });
-    if (kind == std::end(kActivations)) n.fault("there is no activation '" + names[k] + "'");
-    const double alpha = !kind->alpha ? 0 : next_alpha < alphas.size() ? alphas[next_alpha++] : *kind->alpha;
-    const double beta = !kind->beta ? 0 : next_beta < betas.size() ? betas[next_beta++] : *kind->beta;
-    out.push_back([apply = kind->apply, alpha, beta](Body& body, Scalar x) { return apply(body, x, alpha, beta); });
-  }
+  for (size_t k = 0; k < count; ++k) out.push_back(activation_named(n, names[k], parameters));
   return out;
 }
 

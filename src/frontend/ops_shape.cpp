@@ -88,11 +88,12 @@ Expr copied_extent(Node& n, const Value* x, int k) {
   return extent_from_front(n.b(), x, k);
 }
 
-/// Whether s = 0 makes the copied extent 0, too, so that copying changes nothing: s is a positive multiple of it, or it one of s.
+/// Whether the copied extent needs no choice: it is a multiple of s, so both are 0, or s one of it. In the latter case another factor may be
+/// what is 0; [b*n, -1] of [b, n, 6] is [0, 6] then, whose second extent stays known, where copying literally would make it [b, 0].
 bool is_copy_of_zero(Builder& b, Expr s, Expr copied) {
   if (s == copied) return true;
   const std::optional<Expr> times = exact_quotient(b, s, copied);
-  return (times && times->range().lo >= 1) || exact_quotient(b, copied, s).has_value();
+  return times || exact_quotient(b, copied, s);
 }
 
 /// An element of the shape is a constant, arithmetic on extents, or a number of the caller's; only the first and the last can

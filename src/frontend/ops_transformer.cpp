@@ -49,6 +49,44 @@ void import_skip_simplified_layer_normalization(Node& n) {
   give_norm(n, rms_norm(n.b(), x, axis_of(n, -1, x), n.real("epsilon", 1e-12), n.input(2)));
 }
 
+/// Inputs: input_ids, segment_ids, the three tables of embeddings (words, positions, segments), gamma, beta, mask, position_ids.
+void import_embed_layer_normalization(Node& n) {
+  Builder& b = n.b();
+  Value *words = n.input_of_rank(0, 2), *segments = n.optional(1), *segment_table = n.optional(4);
+  Value *word_table = n.input_of_rank(2, 2), *position_table = n.input_of_rank(3, 2), *positions = n.optional(8);
+  const DType t = word_table->type.dtype, work = ir::compute_type(t);
+  const Expr batch = b.extent(words, 0), length = b.extent(words, 1), width = b.extent(word_table, 1);
+  check_equal(b, b.extent(position_table, 1), width, "widths of the embeddings");
+  if (segment_table) check_equal(b, n.extent(4, 1), width, "widths of the embeddings");
+  if (segments)
+    for (int d = 0; d < 2; ++d) check_equal(b, n.extent(1, d), b.extent(words, d), "extents of segment_ids and input_ids");
+  if (positions) {
+    check_broadcast(b, n.extent(8, 0), batch, "position_ids");
+    check_equal(b, n.extent(8, 1), length, "lengths of position_ids and input_ids");
+  }
+  Value* sum = b.map({batch, length, width}, [&](Body& body) {
+    const Expr sample = body.i[0], at = body.i[1];
+    const auto row = [&](Value* table, Scalar index) {
+      return ir::cast(work, body.load(table, {body.checked(i64(index), b.extent(table, 0)), body.index(body.i[2])}));
+    };
+    Scalar position = body.index(at);
+    if (positions) position = body.load(positions, {broadcast_index(b, sample, n.extent(8, 0), batch), at});
+    Scalar v = row(word_table, body.load(words, {sample, at})) + row(position_table, position);
+    if (segments && segment_table) v = v + row(segment_table, body.load(segments, {sample, at}));
+    return ir::cast(t, v);
+  });
+  n.output(0, layer_norm(b, sum, 2, n.real("epsilon", 1e-12), n.input(5), n.input(6)).y);
+  if (n.wants(1)) {
+    // How many words the mask lets through.
+    if (!n.has(7)) {
+      n.output(1, b.map({batch}, [](Body& body) { return body.integer(DType::kI32, 0); }));
+    } else {
+      n.output(1, b.reduce_axes(Combiner::kSum, n.input_of_rank(7, 2), {1}, false, DType::kI32));
+    }
+  }
+  if (n.wants(2)) n.output(2, sum);
+}
+
 // ---- attention ------------------------------------------------------------------------------------------------------
 
 int64_t heads_attribute(Node& n, const char* name = "num_heads") {
@@ -375,6 +413,7 @@ void import_rotary_embedding(Node& n) {
 constexpr OperatorRow kRows[] = {
     {"com.microsoft", "SkipLayerNormalization", 1, import_skip_layer_normalization},
     {"com.microsoft", "SkipSimplifiedLayerNormalization", 1, import_skip_simplified_layer_normalization},
+    {"com.microsoft", "EmbedLayerNormalization", 1, import_embed_layer_normalization},
     {"com.microsoft", "MultiHeadAttention", 1, import_multi_head_attention},
     {"com.microsoft", "Attention", 1, import_attention},
     {"com.microsoft", "GroupQueryAttention", 1, import_group_query_attention},

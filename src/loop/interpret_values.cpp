@@ -246,7 +246,9 @@ bool bool_op(ScalarOp op, std::span<const Value64* const> args, int64_t n, Value
 
 }  // namespace
 
-void op_block(ScalarOp op, DType t, std::span<const Value64* const> args, int64_t n, Value64* out) {
+namespace {
+
+void op_block_in_double(ScalarOp op, DType t, std::span<const Value64* const> args, int64_t n, Value64* out) {
   if (ir::is_float(t) && float_op(op, args, n, out)) return;
   if (t == DType::kI64 && i64_op(op, args, n, out)) return;
   if (t == DType::kBool && bool_op(op, args, n, out)) return;
@@ -255,6 +257,17 @@ void op_block(ScalarOp op, DType t, std::span<const Value64* const> args, int64_
     for (size_t a = 0; a < args.size(); ++a) values[a] = args[a][k];
     out[k] = ir::evaluate_scalar_op(op, t, std::span(values.data(), args.size()));
   }
+}
+
+}  // namespace
+
+void op_block(ScalarOp op, DType t, std::span<const Value64* const> args, int64_t n, Value64* out) {
+  op_block_in_double(op, t, args, n, out);
+  if (t != DType::kF32) return;
+  const DType types[] = {t, t};
+  if (ir::result_dtype(op, std::span(types, args.size())) != t) return;
+  // As machines do: what a comparison or a rounding makes of a value must not depend on bits that an f32 has not.
+  for (int64_t k = 0; k < n; ++k) out[k].f = static_cast<double>(static_cast<float>(out[k].f));
 }
 
 void select_block(const Value64* condition, const Value64* a, const Value64* b, int64_t n, Value64* out) {

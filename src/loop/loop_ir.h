@@ -114,8 +114,8 @@ Kernel parse_kernel(const std::string& text);
 void verify(const Kernel& kernel);   // InternalError: undefined symbols, slots, dtypes, a parallel loop that is not outermost, ...
 
 /// The interpreter: the definition of loop IR. `buffers` are raw memory in argument order, `params` in the order of kernel.params.
-/// A failing checked_index throws UserError with the kernel's message, the index and the extent. Floats are evaluated in double and rounded at
-/// stores and casts; accumulation in local buffers of f32 rounds at each store like any other.
+/// A failing checked_index throws UserError with the kernel's message, the index and the extent. Each float operation is done in double and rounded to its
+/// dtype (f16 and bf16 at stores and casts only); accumulation in local buffers of f32 rounds at each store like any other.
 void interpret(const Kernel& kernel, std::span<void* const> buffers, std::span<const int64_t> params);
 
 }  // namespace stax::loop

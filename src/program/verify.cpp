@@ -114,6 +114,7 @@ class Verifier {
           computed_expr(p_.values[v].offset);
         }
         bool allocated_before = std::holds_alternative<LaunchStep>(step) || std::holds_alternative<CopyStep>(step) || storage == Storage::kArena;
+        if (const auto* p = std::get_if<ProcedureStep>(&step)) allocated_before |= p->procedure == Procedure::kTopK || p->procedure == Procedure::kDeterminant;
         if (allocated_before) computed_expr(p_.values[v].bytes);
       });
       exact(step);

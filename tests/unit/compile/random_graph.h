@@ -33,7 +33,10 @@ enum class Data { kTame, kSigns, kSpecial, kIndex };
 class RandomGraph {
  public:
   explicit RandomGraph(uint64_t seed) : random(seed) {
-    for (const char* name : {"a", "b", "c"}) dims.push_back(graph->exprs().new_symbol({.name = name, .kind = symbolic::SymbolKind::kDim, .range = {0, symbolic::kMaxExtent}, .multiple = 1}));
+    for (const char* name : {"a", "b", "c"}) {
+      dims.push_back(graph->exprs().new_symbol({.name = name, .kind = symbolic::SymbolKind::kDim, .range = {0, symbolic::kMaxExtent}, .multiple = 1}));
+      input(DType::kBool, {dims.back()});     // binds it
+    }
   }
 
   std::mt19937_64 random;

@@ -303,7 +303,7 @@ TEST(Program, OtherFilesAreNone) {
 
 TEST(Program, PrintsEveryStepWithItsSource) {
   const std::string text = print(sample_program());
-  for (const char* word : {"launch", "copy", "alias", "reshape_dynamic", "bind", "check", "procedure", "if", "loop", "sequence", "Exp node 'e'", "Loop node", "'n' in 0..100", "select("})
+  for (const char* word : {"launch", "copy", "alias", "reshape_dynamic", "bind", "check", "procedure", "if", "loop", "sequence", "Exp node 'e'", "Loop node", "'n' in 0..100", "min("})
     EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
 }
 

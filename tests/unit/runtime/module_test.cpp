@@ -195,7 +195,7 @@ TEST(Module, ThreadsMayCallItAtOnce) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 8; ++t) {
       threads.emplace_back([&, t] {
-        for (int k = 0; k < 100; ++k) {
+        for (int k = 0; k < 30; ++k) {
           const int64_t n = (t * 37 + k * 11) % 200;
           if (n == 13 || n == 77) continue;
           const float first = static_cast<float>(t);

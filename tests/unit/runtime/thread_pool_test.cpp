@@ -31,11 +31,11 @@ struct Counts {
 };
 
 TEST(ThreadPool, EachIterationRunsOnce) {
-  for (const int threads : {1, 2, 3, 8}) {
+  for (const int threads : {1, 2, 4}) {
     ThreadPool pool(threads);
     EXPECT_EQ(pool.threads(), threads);
-    for (const int64_t iterations : {0, 1, 2, 3, 7, 64, 1000, 100'003}) {
-      for (const int wanted : {1, 2, threads, 100}) {
+    for (const int64_t iterations : {0, 1, 2, 3, 7, 64, 10'003}) {
+      for (const int wanted : {1, 2, 100}) {
         Counts counts(iterations, threads);
         pool.run({Counts::run, &counts}, iterations, wanted);
         EXPECT_TRUE(counts.each_once()) << threads << " threads, " << iterations << " iterations";
@@ -47,7 +47,7 @@ TEST(ThreadPool, EachIterationRunsOnce) {
 
 TEST(ThreadPool, ManyShortJobsInARow) {
   ThreadPool pool(3);
-  for (int k = 0; k < 20'000; ++k) {
+  for (int k = 0; k < 2'000; ++k) {
     std::atomic<int64_t> sum{0};
     pool.run({[](void* self, int64_t begin, int64_t end, int) { *static_cast<std::atomic<int64_t>*>(self) += end - begin; }, &sum}, 5, 3);
     ASSERT_EQ(sum.load(), 5) << "job " << k;
@@ -68,9 +68,9 @@ TEST(ThreadPool, SeveralCallersAtOnce) {
   ThreadPool pool(2);
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers;
-  for (int t = 0; t < 6; ++t) {
+  for (int t = 0; t < 4; ++t) {
     callers.emplace_back([&] {
-      for (int k = 0; k < 300; ++k) {
+      for (int k = 0; k < 50; ++k) {
         Counts counts(257, 2);
         pool.run({Counts::run, &counts}, 257, 2);
         if (!counts.each_once() || counts.wrong.load() != 0) ++wrong;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole random graphs through the whole compiler: results as the tensor interpreter gives them, the same bits with any number of threads and of
+// callers, at shapes in any order.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "session/devices.h"
+#include "unit/compile/random_graph.h"
+
+namespace stax::session {
+namespace {
+
+using compile::RandomGraph;
+using ir::DType;
+using ir::Literal;
+using runtime::Item;
+
+Item item_of(const tensor::Item& from) {
+  Item item;
+  item.tensor.dtype = from.tensor.dtype();
+  item.tensor.extents = from.tensor.extents();
+  item.tensor.data = from.tensor.data();
+  auto keep = std::make_shared<Literal>(from.tensor);
+  item.tensor.owner = std::shared_ptr<void>(keep, const_cast<void*>(item.tensor.data));
+  return item;
+}
+std::vector<Item> items_of(const std::vector<tensor::Item>& from) {
+  std::vector<Item> items;
+  for (const auto& i : from) items.push_back(item_of(i));
+  return items;
+}
+
+// The largest of |want| decides what is near: sums of numbers of both signs lose digits.
+std::string differs(const runtime::Tensor& got, const Literal& want) {
+  if (got.dtype != want.dtype() || got.extents != want.extents()) return "another type or shape: " + compile::text_of(got.extents) + " instead of " + compile::text_of(want.extents());
+  double top = 0;
+  if (ir::is_float(want.dtype()))
+    for (int64_t i = 0; i < want.count(); ++i)
+      if (std::isfinite(want.at(i).f)) top = std::max(top, std::fabs(want.at(i).f));
+  const double near = want.dtype() == DType::kF64 ? 1e-9 : want.dtype() == DType::kF32 ? 2e-4 : 4e-2;
+  for (int64_t i = 0; i < want.count(); ++i) {
+    const ir::Value64 g = ir::load_element(got.dtype, got.data, i), w = want.at(i);
+    if (!ir::is_float(want.dtype())) {
+      if (g.i != w.i) return fmt::format("element {}: {} instead of {}", i, g.i, w.i);
+    } else if (!(g.f == w.f || (std::isnan(g.f) && std::isnan(w.f)) || std::fabs(g.f - w.f) <= near * (1 + top))) {
+      return fmt::format("element {}: {} instead of {}", i, g.f, w.f);
+    }
+  }
+  return {};
+}
+
+bool same_bits(const std::vector<Item>& a, const std::vector<Item>& b) {
+  for (size_t k = 0; k < a.size(); ++k)
+    if (a[k].tensor.extents != b[k].tensor.extents || (a[k].tensor.bytes() > 0 && std::memcmp(a[k].tensor.data, b[k].tensor.data, a[k].tensor.bytes()) != 0)) return false;
+  return true;
+}
+
+/// A random graph, calls of it and what they have to give, and its program.
+struct Model {
+  explicit Model(uint64_t seed, int ops, int calls_wanted) : random(seed) {
+    random.chain(ops);
+    for (uint64_t c = 0; static_cast<int>(calls.size()) < calls_wanted && c < 40; ++c) {
+      auto call = random.call(seed * 100 + c);
+      if (!call) continue;
+      try {
+        want.push_back(tensor::interpret(*random.graph, call->inputs));
+      } catch (const UserError&) {
+        continue;      // a size that the graph cannot take
+      }
+      calls.push_back(std::move(*call));
+    }
+    compile::CompileOptions options;
+    options.isas = isas_for_host();
+    compiled = compile::compile_graph(*random.graph, options);
+  }
+  std::unique_ptr<Session> open(const std::string& device, int threads, std::map<std::string, uint32_t> forced = {}) const {
+    SessionOptions options;
+    options.device = device;
+    options.threads = threads;
+    options.forced_versions = std::move(forced);
+    return make_program_session(compiled.program, options, 0, 0);
+  }
+  RandomGraph random;
+  std::vector<RandomGraph::Call> calls;
+  std::vector<std::vector<tensor::Item>> want;
+  compile::Compiled compiled;
+};
+
+uint64_t seed_of(uint64_t test) {
+  const char* text = std::getenv("STAX_TEST_SEED");
+  return (text != nullptr ? std::strtoull(text, nullptr, 10) * 1'000'003 : 0) + test * 10'000;
+}
+
+TEST(RandomModels, AgreeWithTheirGraphOnEveryDeviceAndUnderEveryVersion) {
+  for (uint64_t g = 0; g < 60; ++g) {
+    const uint64_t seed = seed_of(11) + g;
+    const Model model(seed, 2 + static_cast<int>(g % 14), 4);
+    std::vector<std::pair<std::string, std::unique_ptr<Session>>> sessions;
+    sessions.emplace_back("cpu", model.open("cpu", 1));
+    if (g % 4 == 0) sessions.emplace_back("loop", model.open("loop", 1));
+    for (const uint32_t v : {0u, 1u, 9u}) sessions.emplace_back("cpu, version " + std::to_string(v), model.open("cpu", 2, {{"*", v}}));
+    for (const auto& [name, session] : sessions) {
+      for (size_t c = 0; c < model.calls.size(); ++c) {
+        const std::vector<Item> got = session->run(items_of(model.calls[c].inputs), nullptr);
+        for (size_t k = 0; k < got.size(); ++k)
+          ASSERT_EQ(differs(got[k].tensor, model.want[c][k].tensor), "") << "seed " << seed << " on " << name << ", call " << c << " at " << compile::text_of(model.calls[c].extents) << ", output " << k << "\n"
+                                                                         << tensor::print(*model.random.graph).substr(0, 5000);
+      }
+    }
+  }
+}
+
+TEST(RandomModels, GiveTheSameBitsWithAnyNumberOfThreadsAndAgain) {
+  for (uint64_t g = 0; g < 15; ++g) {
+    const Model model(seed_of(12) + g, 8, 4);
+    const auto one = model.open("cpu", 1), two = model.open("cpu", 2), five = model.open("cpu", 5);
+    for (int round = 0; round < 2; ++round) {
+      for (const auto& call : model.calls) {
+        const std::vector<Item> inputs = items_of(call.inputs), first = one->run(inputs, nullptr);
+        ASSERT_TRUE(same_bits(first, two->run(inputs, nullptr))) << "seed " << seed_of(12) + g;
+        ASSERT_TRUE(same_bits(first, five->run(inputs, nullptr))) << "seed " << seed_of(12) + g;
+      }
+    }
+  }
+}
+
+TEST(RandomModels, AFileRunsAsTheProgramInMemory) {
+  for (uint64_t g = 0; g < 10; ++g) {
+    const Model model(seed_of(13) + g, 6, 3);
+    const std::vector<uint8_t> bytes = program::serialize(*model.compiled.program);
+    const auto read = make_program_session(std::make_shared<program::Program>(program::deserialize(bytes, "file")), {}, 0, 0);
+    const auto direct = model.open("cpu", 2);
+    for (const auto& call : model.calls) ASSERT_TRUE(same_bits(direct->run(items_of(call.inputs), nullptr), read->run(items_of(call.inputs), nullptr))) << "seed " << seed_of(13) + g;
+  }
+}
+
+TEST(RandomModels, EightThreadsOnOneModuleGetTheBitsOfOne) {
+  for (uint64_t g = 0; g < 4; ++g) {
+    const Model model(seed_of(14) + g, 8, 10);
+    if (model.calls.empty()) continue;
+    runtime::ModuleOptions options;
+    options.threads = 2;
+    options.plan_cache_entries = 4;      // fewer than shapes, so that plans come and go
+    runtime::Module module(model.compiled.program, runtime::map_native_image(*model.compiled.program), options);
+    std::vector<std::vector<Item>> inputs, want;
+    for (const auto& call : model.calls) inputs.push_back(items_of(call.inputs)), want.push_back(module.run(inputs.back()));
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < 8; ++t) {
+      threads.emplace_back([&, t] {
+        for (size_t k = 0; k < 25; ++k) {
+          const size_t at = (t * 7 + k * 3) % inputs.size();
+          if (!same_bits(module.run(inputs[at]), want[at])) ++wrong;
+        }
+      });
+    }
+    for (auto& t : threads) t.join();
+    EXPECT_EQ(wrong.load(), 0) << "seed " << seed_of(14) + g;
+  }
+}
+
+TEST(RandomModels, MemoryIsBoundedAndGivenBack) {
+  const Model model(seed_of(15), 8, 12);
+  ASSERT_FALSE(model.calls.empty());
+  const auto session = model.open("cpu", 1);
+  const auto all = [&] {
+    for (const auto& call : model.calls) session->run(items_of(call.inputs), nullptr);
+  };
+  all();
+  const int64_t first = session->statistics().peak_bytes;
+  for (int k = 0; k < 200; ++k) all();
+  EXPECT_LE(session->statistics().peak_bytes, first + first / 4) << "the same shapes again and again";
+}
+
+}  // namespace
+}  // namespace stax::session
