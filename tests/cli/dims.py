@@ -78,12 +78,10 @@ def test_a_size_that_the_graph_cannot_use_is_refused_at_the_call(folder):
     session.done.expect(1, "project", "'x'", "5", "4")
 
 
-@h.known_fault("the constraint is found at the call only")
 def test_a_dim_that_the_graph_can_use_at_one_size_only_is_said_at_once(folder):
     h.stax("run", fixed_width(folder), "--inputs", folder / "a.npz").expect(0, "warning", "width", "project", "4")
 
 
-@h.known_fault("the constraint is found at the call only")
 def test_declaring_that_dim_dynamic_is_an_error(folder):
     m = fixed_width(folder)
     h.stax("run", m, "--inputs", folder / "a.npz", "--dim", "width=4").expect(0)

@@ -179,8 +179,11 @@ TEST_F(Pass, AllPassesLeaveTheMeaningOfAGraph) {
           const ir::Literal &g = got[k].tensor, &w = want[c][k].tensor;
           ASSERT_EQ(g.extents(), w.extents()) << pass << ", seed " << 95'000 + seed;
           for (int64_t i = 0; i < w.count(); ++i) {
-            if (!ir::is_float(w.dtype())) ASSERT_EQ(g.at(i).i, w.at(i).i) << pass << ", seed " << 95'000 + seed;
-            else if (!(std::isnan(w.at(i).f) && std::isnan(g.at(i).f))) ASSERT_NEAR(g.at(i).f, w.at(i).f, (w.dtype() == DType::kF16 ? 2e-2 : 1e-4) * (1 + std::fabs(w.at(i).f))) << pass << ", seed " << 95'000 + seed;
+            if (!ir::is_float(w.dtype())) {
+              ASSERT_EQ(g.at(i).i, w.at(i).i) << pass << ", seed " << 95'000 + seed;
+            } else if (!(std::isnan(w.at(i).f) && std::isnan(g.at(i).f))) {
+              ASSERT_NEAR(g.at(i).f, w.at(i).f, (w.dtype() == DType::kF16 ? 2e-2 : 1e-4) * (1 + std::fabs(w.at(i).f))) << pass << ", seed " << 95'000 + seed;
+            }
           }
         }
       }

@@ -73,9 +73,11 @@ void check_plan(const Program& p, const std::vector<int64_t>& values, Use& use) 
       }
     }
     for (const ValueRef v : block.outputs) ASSERT_NE(p.values[root_of(p, v)].storage, Storage::kArena) << "%" << v << " leaves its block";
-    for (const Step& step : block.steps)
-      if (const auto* loop = std::get_if<LoopStep>(&step))
-        for (const ValueRef v : loop->initial) ASSERT_NE(p.values[root_of(p, v)].storage, Storage::kArena) << "%" << v << " may pass through a loop";
+    for (const Step& step : block.steps) {
+      const auto* loop = std::get_if<LoopStep>(&step);
+      if (loop == nullptr) continue;
+      for (const ValueRef v : loop->initial) ASSERT_NE(p.values[root_of(p, v)].storage, Storage::kArena) << "%" << v << " may pass through a loop";
+    }
     for (uint32_t k = 0; k < block.segments.size(); ++k) {
       double live = 0;
       for (size_t s = 0; s < block.steps.size(); ++s) {
