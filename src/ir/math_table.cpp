@@ -704,7 +704,7 @@ class Table {
     add_both(ScalarOp::kAcosh, 0.52, 3.2, [](const Double& d, V x, V) { return d.acosh(x); });
     add_both(ScalarOp::kAtanh, 0.52, 3.2, [](const Double& d, V x, V) { return d.atanh(x); });
     add_both(ScalarOp::kAtan2, 0.52, 3.0, [](const Double& d, V x, V y) { return d.atan2(x, y); });
-    add_both(ScalarOp::kPow, 0.52, 8.0, [](const Double& d, V x, V y) { return d.pow(x, y); });
+    add_both(ScalarOp::kPow, 0.52, 16.0, [](const Double& d, V x, V y) { return d.pow(x, y); });
     for (int turns : {0, 1}) {
       const ScalarOp op = turns == 0 ? ScalarOp::kSin : ScalarOp::kCos;
       add_f32(op, 1.6, [turns](V x, V) { return sin_cos(reduce_f32(x), MathType::kF32, turns, x); });

@@ -37,8 +37,10 @@ class NativeBackend final : public KernelBackend {
       }
       done += static_cast<size_t>(n);
     }
+    // The loader knows images by path. The descriptor stays open as long as the image is mapped, so that no other image gets the same one.
+    file_ = file;
     handle_ = ::dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
-    ::close(file);
+    if (!handle_) ::close(file_);
     if (!handle_) throw InternalError(std::string("native code cannot be mapped: ") + ::dlerror());
     for (const auto& k : program.kernels) {
       void* entry = ::dlsym(handle_, k.entry.c_str());
@@ -47,13 +49,14 @@ class NativeBackend final : public KernelBackend {
     }
   }
   ~NativeBackend() override {
-    if (handle_) ::dlclose(handle_);
+    if (handle_) ::dlclose(handle_), ::close(file_);
   }
   void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch, Fault* fault) override {
     entries_[kernel](buffers, params, begin, end, scratch, fault);
   }
 
  private:
+  int file_ = -1;
   void* handle_ = nullptr;
   std::vector<KernelEntry> entries_;
 };
