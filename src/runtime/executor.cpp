@@ -345,6 +345,8 @@ void Context::run_step(const ReshapeDynamicStep& s) {
 
 void Context::run_step(const BindStep& s) {
   DType t = program_.values[s.value].dtype;
+  if (count_of(s.value) < static_cast<int64_t>(s.defines.size()))
+    user_error("{}: '{}' has {} elements and {} are needed", s.source, program_.values[s.value].name, count_of(s.value), s.defines.size());
   for (size_t k = 0; k < s.defines.size(); ++k) define(s.defines[k], ir::load_element(t, data_[s.value], static_cast<int64_t>(k)).i, s.source);
 }
 
