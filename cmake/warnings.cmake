@@ -2,7 +2,7 @@
 #
 # What every target of Stax is compiled with: `stax_options`.
 
-option(STAX_LIBRARIES "Build the libraries libstax and libstax_runtime, and install them" OFF)
+option(STAX_LIBRARIES "Build the libraries libstax and libstax_runtime, and install them" ON)
 option(STAX_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
 set(STAX_SANITIZE "" CACHE STRING "Sanitizers to build with, such as address,undefined")
 

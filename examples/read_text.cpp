@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads lines of text of any width: read_text MODEL.onnx
 //
-// The callback gives the memory for results when their shape is known, here from a buffer that grows to what the widest line needs. The picture is read where it lies,
-// as a part of a larger page: its rows have a stride, and Stax packs it once.
+// The callback gives the memory for results when their shape is known, here from a buffer that grows to what the widest
+// line needs. The picture is read where it lies, as a part of a larger page: its rows have a stride, and Stax packs it
+// once.
 #include <stax/stax.h>
 
 #include <cstdio>
@@ -36,7 +37,9 @@ int main(int argc, char** argv) {
     std::vector<float> page(static_cast<size_t>(64 * page_width));
     for (size_t k = 0; k < page.size(); ++k) page[k] = static_cast<float>((k * k / 7 + k * 13) % 97) / 48.0f - 1.0f;
 
-    struct Box { int64_t top, left, width; };
+    struct Box {
+      int64_t top, left, width;
+    };
     std::vector<float> buffer;
     for (Box box : {Box{0, 0, 512}, Box{16, 10, 100}, Box{40, 200, 37}, Box{48, 0, 4}}) {
       const float* first = page.data() + box.top * page_width + box.left;
@@ -46,7 +49,8 @@ int main(int argc, char** argv) {
                                                     if (buffer.size() < count) buffer.resize(count);
                                                     return buffer.data();
                                                   });
-      std::printf("line of %d: '%s'\n", static_cast<int>(box.width), decode(buffer.data(), shapes[0][1], shapes[0][2]).c_str());
+      std::printf("line of %d: '%s'\n", static_cast<int>(box.width),
+                  decode(buffer.data(), shapes[0][1], shapes[0][2]).c_str());
     }
     std::printf("packed %d inputs\n", static_cast<int>(model.statistics().packed_inputs));
   } catch (const stax::Error& e) {

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 static int failed(const char* what) {
-  fprintf(stderr, "%s: %s\n  where: %s\n  how to fix it: %s\n", what, stax_last_error_what(), stax_last_error_where(), stax_last_error_how());
+  fprintf(stderr, "%s: %s\n  where: %s\n  how to fix it: %s\n", what, stax_last_error_what(), stax_last_error_where(),
+          stax_last_error_how());
   return 1;
 }
 

@@ -21,7 +21,8 @@ session::SessionOptions session_options(const Options& options) {
   result.device = options.device;
   result.threads = options.threads;
   for (const auto& [name, range] : options.dims) {
-    if (range.lo < 0 || range.hi < range.lo) user_error("dim '{}' has the range {}..{}; give 0 <= lo <= hi", name, range.lo, range.hi);
+    if (range.lo < 0 || range.hi < range.lo)
+      user_error("dim '{}' has the range {}..{}; give 0 <= lo <= hi", name, range.lo, range.hi);
     result.dims[name] = {range.lo, range.hi};
   }
   return result;
@@ -45,17 +46,21 @@ std::shared_ptr<Engine> engine_of(std::unique_ptr<session::Session> session, con
 std::shared_ptr<Engine> open_model(const Source& source, const Options& options) {
   session::SessionOptions given = session_options(options);
   if (!source.bytes) {
-    if (options.device == "cpu" && is_program(read_file(source.path, 64))) return open_program(read_file(source.path), source.path, options);
+    if (options.device == "cpu" && is_program(read_file(source.path, 64)))
+      return open_program(read_file(source.path), source.path, options);
     return engine_of(session::Session::load(source.path, given), source.path);
   }
   std::span<const std::byte> bytes = *source.bytes;
   if (is_program(bytes)) return open_program(bytes, source.path, options);
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (source.path.ends_with(".stax")) return engine_of(session::Session::of_graph(tensor::parse_graph(std::string(text)), given), source.path);
+  if (source.path.ends_with(".stax"))
+    return engine_of(session::Session::of_graph(tensor::parse_graph(std::string(text)), given), source.path);
   frontend::ImportOptions import_options;
   import_options.dims = given.dims;
   std::string folder = std::filesystem::path(source.path).parent_path().string();
-  return engine_of(session::Session::of_graph(frontend::import_onnx_bytes(text, folder, source.path, import_options), given), source.path);
+  return engine_of(
+      session::Session::of_graph(frontend::import_onnx_bytes(text, folder, source.path, import_options), given),
+      source.path);
 }
 
 void compile_to(const Engine& engine, const std::string& path) {
@@ -64,7 +69,8 @@ void compile_to(const Engine& engine, const std::string& path) {
   std::vector<loop::Kernel> kernels;
   std::vector<emit::NativeKernel> natives;
   for (emit::Isa isa : session::isas_for_file()) {
-    bool there = std::any_of(program.images.begin(), program.images.end(), [&](const program::Image& i) { return i.isa == emit::name_of(isa); });
+    bool there = std::any_of(program.images.begin(), program.images.end(),
+                             [&](const program::Image& i) { return i.isa == emit::name_of(isa); });
     if (there || program.kernels.empty()) continue;
     if (kernels.empty())
       for (const program::KernelSpec& k : program.kernels) kernels.push_back(loop::parse_kernel(k.loop_text));

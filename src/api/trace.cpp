@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public face of tracing: Dims and Vars as handles, and each operation as one call of the tracer. Faults are reported at the line of the traced function.
+// The public face of tracing: Dims and Vars as handles, and each operation as one call of the tracer. Faults are
+// reported at the line of the traced function.
 #include "stax/trace.h"
 
 #include <filesystem>
@@ -21,7 +22,7 @@ using symbolic::Expr;
 struct TraceState {
   frontend::Tracer tracer;
   bool open = true;
-  std::map<const void*, std::vector<std::pair<Tensor, tensor::Value*>>> constants;   // by their memory
+  std::map<const void*, std::vector<std::pair<Tensor, tensor::Value*>>> constants;  // by their memory
 };
 
 struct DimNode {
@@ -32,12 +33,12 @@ struct DimNode {
   symbolic::Interval range;
   int64_t multiple = 1;
   std::shared_ptr<const DimNode> a, b;
-  std::shared_ptr<TraceState> state;   // kTraced
+  std::shared_ptr<TraceState> state;  // kTraced
   Expr expr;
 };
 
 struct VarNode {
-  std::shared_ptr<TraceState> state;   // null: a constant
+  std::shared_ptr<TraceState> state;  // null: a constant
   tensor::Value* value = nullptr;
   Tensor constant;
 };
@@ -58,12 +59,18 @@ using Accepts = Tracer::Accepts;
 
 constexpr const char* kHow = "see the types and shapes of the operands: Var::dtype(), Var::shape()";
 
-std::string place_of(const std::source_location& at) { return fmt::format("{}:{}", std::filesystem::path(at.file_name()).filename().string(), at.line()); }
+std::string place_of(const std::source_location& at) {
+  return fmt::format("{}:{}", std::filesystem::path(at.file_name()).filename().string(), at.line());
+}
 
-[[noreturn]] void fault(const std::source_location& at, const std::string& problem, const std::string& how) { throw Error(ErrorKind::kUser, problem, place_of(at), how); }
+[[noreturn]] void fault(const std::source_location& at, const std::string& problem, const std::string& how) {
+  throw Error(ErrorKind::kUser, problem, place_of(at), how);
+}
 
 void need_open(const State& state, const std::source_location& at) {
-  if (!state->open) fault(at, "a Var or an extent is used after its function was traced", "use them only inside of the function that trace() is given");
+  if (!state->open)
+    fault(at, "a Var or an extent is used after its function was traced",
+          "use them only inside of the function that trace() is given");
 }
 
 // ---- extents
@@ -85,7 +92,9 @@ int64_t evaluate(Kind kind, int64_t a, int64_t b) {
     case Kind::kModulo: return symbolic::floor_mod(a, b);
     case Kind::kMin: return std::min(a, b);
     case Kind::kMax: return std::max(a, b);
-    case Kind::kConstant: case Kind::kNamed: case Kind::kTraced: break;
+    case Kind::kConstant:
+    case Kind::kNamed:
+    case Kind::kTraced: break;
   }
   return 0;
 }
@@ -108,7 +117,8 @@ Expr resolve(const std::shared_ptr<const DimNode>& node, const State& state, con
     case Kind::kMin: return both([](Expr a, Expr b) { return symbolic::min(a, b); });
     case Kind::kMax: return both([](Expr a, Expr b) { return symbolic::max(a, b); });
     case Kind::kTraced:
-      if (node->state != state) fault(at, "an extent of another traced function is used", "use extents of this function's own Vars");
+      if (node->state != state)
+        fault(at, "an extent of another traced function is used", "use extents of this function's own Vars");
       return node->expr;
   }
   return {};
@@ -116,6 +126,7 @@ Expr resolve(const std::shared_ptr<const DimNode>& node, const State& state, con
 
 std::vector<Expr> resolve(const std::vector<Dim>& dims, const State& state, const std::source_location& at) {
   std::vector<Expr> result;
+  result.reserve(dims.size());
   for (const Dim& d : dims) result.push_back(resolve(d.node(), state, at));
   return result;
 }
@@ -153,10 +164,13 @@ State state_of(std::span<const Operand* const> operands) {
   for (const Operand* o : operands) {
     if (o->kind() != Operand::Kind::kVar || !o->var()->state) continue;
     need_open(o->var()->state, o->at());
-    if (state && o->var()->state != state) fault(o->at(), "Vars of two traced functions meet", "use only the Vars that this function was given");
+    if (state && o->var()->state != state)
+      fault(o->at(), "Vars of two traced functions meet", "use only the Vars that this function was given");
     state = o->var()->state;
   }
-  if (!state) fault(operands[0]->at(), "no operand belongs to a traced function", "compute with constants outside of the model, or give one operand that is an input or made from one");
+  if (!state)
+    fault(operands[0]->at(), "no operand belongs to a traced function",
+          "compute with constants outside of the model, or give one operand that is an input or made from one");
   return state;
 }
 
@@ -167,12 +181,15 @@ tensor::Value* constant_of(const State& state, const Tensor& t) {
   // The tensor is kept alive by the literal, and lives on in the program.
   auto keep = std::make_shared<Tensor>(t);
   std::shared_ptr<void> data(keep, const_cast<void*>(t.data()));
-  tensor::Value* value = state->tracer.builder().constant(ir::Literal::view(embed::internal(t.dtype()), t.shape(), std::move(data)));
+  tensor::Value* value =
+      state->tracer.builder().constant(ir::Literal::view(embed::internal(t.dtype()), t.shape(), std::move(data)));
   known.emplace_back(t, value);
   return value;
 }
 
-ir::DType dtype_of(const VarNode& node) { return node.state ? node.value->type.dtype : embed::internal(node.constant.dtype()); }
+ir::DType dtype_of(const VarNode& node) {
+  return node.state ? node.value->type.dtype : embed::internal(node.constant.dtype());
+}
 
 /// The type that numbers among these operands take.
 ir::DType dtype_among(std::span<const Operand* const> operands) {
@@ -186,14 +203,19 @@ tensor::Value* value_of(const State& state, const Operand& o, ir::DType number) 
   switch (o.kind()) {
     case Operand::Kind::kVar: return o.var()->state ? o.var()->value : constant_of(state, o.var()->constant);
     case Operand::Kind::kReal:
-      if (!ir::is_float(number)) fault(o.at(), fmt::format("the number {} meets a tensor of {}", o.real(), ir::long_name_of(number)), "cast() the tensor to a float, or use an integer");
+      if (!ir::is_float(number))
+        fault(o.at(), fmt::format("the number {} meets a tensor of {}", o.real(), ir::long_name_of(number)),
+              "cast() the tensor to a float, or use an integer");
       return b.constant(number, o.real());
     case Operand::Kind::kInteger: {
       ir::Literal literal(number, {});
-      if (ir::is_float(number)) literal.set(0, {.f = static_cast<double>(o.integer())});
-      else literal.set(0, {.i = o.integer()});
+      if (ir::is_float(number))
+        literal.set(0, {.f = static_cast<double>(o.integer())});
+      else
+        literal.set(0, {.i = o.integer()});
       if (!ir::is_float(number) && literal.at(0).i != o.integer())
-        fault(o.at(), fmt::format("the number {} does not fit into {}", o.integer(), ir::long_name_of(number)), "cast() the tensor to a wider type");
+        fault(o.at(), fmt::format("the number {} does not fit into {}", o.integer(), ir::long_name_of(number)),
+              "cast() the tensor to a wider type");
       return b.constant(std::move(literal));
     }
     case Operand::Kind::kDim: {
@@ -258,7 +280,8 @@ std::string Dim::str() const {
 
 Dim dim(std::string name, int64_t lo, int64_t hi, int64_t multiple) {
   if (name.empty() || lo < 0 || hi < lo || multiple < 1)
-    throw Error(ErrorKind::kUser, fmt::format("dim '{}' has the range {}..{} in steps of {}", name, lo, hi, multiple), "stax::dim", "give a name, 0 <= lo <= hi, and a multiple of 1 or more");
+    throw Error(ErrorKind::kUser, fmt::format("dim '{}' has the range {}..{} in steps of {}", name, lo, hi, multiple),
+                "stax::dim", "give a name, 0 <= lo <= hi, and a multiple of 1 or more");
   auto node = std::make_shared<DimNode>();
   node->kind = Kind::kNamed;
   node->name = std::move(name);
@@ -299,7 +322,8 @@ Dim Var::extent(int axis, std::source_location at) const {
   if (node_->state) need_open(node_->state, at);
   std::vector<Dim> all = shape();
   int rank = static_cast<int>(all.size());
-  if (axis < -rank || axis >= rank) fault(at, fmt::format("there is no axis {} in a tensor of rank {}", axis, rank), "axes are -rank .. rank - 1");
+  if (axis < -rank || axis >= rank)
+    fault(at, fmt::format("there is no axis {} in a tensor of rank {}", axis, rank), "axes are -rank .. rank - 1");
   return all[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
 }
 
@@ -316,17 +340,27 @@ Var maximum(const Operand& a, const Operand& b) { return binary("maximum", Scala
 Var pow(const Operand& a, const Operand& b) { return binary("pow", ScalarOp::kPow, a, b, Accepts::kNumbers); }
 
 Var operator<(const Operand& a, const Operand& b) { return binary("<", ScalarOp::kLess, a, b, Accepts::kNumbers); }
-Var operator<=(const Operand& a, const Operand& b) { return binary("<=", ScalarOp::kLessEqual, a, b, Accepts::kNumbers); }
+Var operator<=(const Operand& a, const Operand& b) {
+  return binary("<=", ScalarOp::kLessEqual, a, b, Accepts::kNumbers);
+}
 Var operator>(const Operand& a, const Operand& b) {
-  return operation(">", {{&a, &b}}, [](Tracer& t, auto v) { return t.binary(ScalarOp::kLess, v[1], v[0], Accepts::kNumbers); });
+  return operation(">", {{&a, &b}},
+                   [](Tracer& t, auto v) { return t.binary(ScalarOp::kLess, v[1], v[0], Accepts::kNumbers); });
 }
 Var operator>=(const Operand& a, const Operand& b) {
-  return operation(">=", {{&a, &b}}, [](Tracer& t, auto v) { return t.binary(ScalarOp::kLessEqual, v[1], v[0], Accepts::kNumbers); });
+  return operation(">=", {{&a, &b}},
+                   [](Tracer& t, auto v) { return t.binary(ScalarOp::kLessEqual, v[1], v[0], Accepts::kNumbers); });
 }
 Var equal(const Operand& a, const Operand& b) { return binary("equal", ScalarOp::kEqual, a, b, Accepts::kAnything); }
-Var not_equal(const Operand& a, const Operand& b) { return binary("not_equal", ScalarOp::kNotEqual, a, b, Accepts::kAnything); }
-Var logical_and(const Operand& a, const Operand& b) { return binary("logical_and", ScalarOp::kAnd, a, b, Accepts::kBools); }
-Var logical_or(const Operand& a, const Operand& b) { return binary("logical_or", ScalarOp::kOr, a, b, Accepts::kBools); }
+Var not_equal(const Operand& a, const Operand& b) {
+  return binary("not_equal", ScalarOp::kNotEqual, a, b, Accepts::kAnything);
+}
+Var logical_and(const Operand& a, const Operand& b) {
+  return binary("logical_and", ScalarOp::kAnd, a, b, Accepts::kBools);
+}
+Var logical_or(const Operand& a, const Operand& b) {
+  return binary("logical_or", ScalarOp::kOr, a, b, Accepts::kBools);
+}
 Var logical_not(const Operand& x) { return unary("logical_not", ScalarOp::kNot, x, Accepts::kBools); }
 
 Var where(const Operand& condition, const Operand& a, const Operand& b) {
@@ -338,7 +372,8 @@ Var where(const Operand& condition, const Operand& a, const Operand& b) {
     // A number takes the type of the other branch, not of the condition.
     const Operand* branches[] = {&a, &b};
     ir::DType number = dtype_among(branches);
-    return var_of(state, state->tracer.where(value_of(state, condition, ir::DType::kBool), value_of(state, a, number), value_of(state, b, number)));
+    return var_of(state, state->tracer.where(value_of(state, condition, ir::DType::kBool), value_of(state, a, number),
+                                             value_of(state, b, number)));
   });
 }
 
@@ -372,7 +407,8 @@ Var softmax(const Operand& x, int axis) {
   return operation("softmax", {{&x}}, [&](Tracer& t, auto v) { return t.softmax(v[0], axis); });
 }
 Var layer_norm(const Operand& x, const Operand& scale, const Operand& bias, double epsilon) {
-  return operation("layer_norm", {{&x, &scale, &bias}}, [&](Tracer& t, auto v) { return t.layer_norm(v[0], v[1], v[2], epsilon); });
+  return operation("layer_norm", {{&x, &scale, &bias}},
+                   [&](Tracer& t, auto v) { return t.layer_norm(v[0], v[1], v[2], epsilon); });
 }
 Var sum(const Operand& x, const Axes& axes, bool keep_axes) {
   return operation("sum", {{&x}}, [&](Tracer& t, auto v) { return t.sum(v[0], axes, keep_axes); });
@@ -381,32 +417,40 @@ Var mean(const Operand& x, const Axes& axes, bool keep_axes) {
   return operation("mean", {{&x}}, [&](Tracer& t, auto v) { return t.mean(v[0], axes, keep_axes); });
 }
 Var max(const Operand& x, const Axes& axes, bool keep_axes) {
-  return operation("max", {{&x}}, [&](Tracer& t, auto v) { return t.extreme(tensor::Combiner::kMax, v[0], axes, keep_axes); });
+  return operation("max", {{&x}},
+                   [&](Tracer& t, auto v) { return t.extreme(tensor::Combiner::kMax, v[0], axes, keep_axes); });
 }
 Var min(const Operand& x, const Axes& axes, bool keep_axes) {
-  return operation("min", {{&x}}, [&](Tracer& t, auto v) { return t.extreme(tensor::Combiner::kMin, v[0], axes, keep_axes); });
+  return operation("min", {{&x}},
+                   [&](Tracer& t, auto v) { return t.extreme(tensor::Combiner::kMin, v[0], axes, keep_axes); });
 }
 Var argmax(const Operand& x, int axis) {
   return operation("argmax", {{&x}}, [&](Tracer& t, auto v) { return t.argmax(v[0], axis); });
 }
 
 Var reshape(const Operand& x, const std::vector<Dim>& shape) {
-  return shaped("reshape", x, shape, [](Tracer& t, tensor::Value* v, std::vector<Expr> e) { return t.reshape(v, std::move(e)); });
+  return shaped("reshape", x, shape,
+                [](Tracer& t, tensor::Value* v, std::vector<Expr> e) { return t.reshape(v, std::move(e)); });
 }
 Var transpose(const Operand& x, const std::vector<int>& permutation) {
   return operation("transpose", {{&x}}, [&](Tracer& t, auto v) { return t.transpose(v[0], permutation); });
 }
 Var broadcast_to(const Operand& x, const std::vector<Dim>& shape) {
-  return shaped("broadcast_to", x, shape, [](Tracer& t, tensor::Value* v, const std::vector<Expr>& e) { return t.broadcast_to(v, e); });
+  return shaped("broadcast_to", x, shape,
+                [](Tracer& t, tensor::Value* v, const std::vector<Expr>& e) { return t.broadcast_to(v, e); });
 }
 Var concat(const std::vector<Operand>& parts, int axis) {
   std::vector<const Operand*> operands;
+  operands.reserve(parts.size());
   for (const Operand& part : parts) operands.push_back(&part);
-  if (operands.empty()) throw Error(ErrorKind::kUser, "there is nothing to concatenate", "stax::concat", "give one tensor or more");
+  if (operands.empty())
+    throw Error(ErrorKind::kUser, "there is nothing to concatenate", "stax::concat", "give one tensor or more");
   return operation("concat", operands, [&](Tracer& t, auto v) { return t.concat({v.begin(), v.end()}, axis); });
 }
 Var slice(const Operand& x, int axis, const Dim& start, const Dim& stop, int64_t step) {
-  return shaped("slice", x, {start, stop}, [&](Tracer& t, tensor::Value* v, const std::vector<Expr>& e) { return t.slice(v, axis, e[0], e[1], step); });
+  return shaped("slice", x, {start, stop}, [&](Tracer& t, tensor::Value* v, const std::vector<Expr>& e) {
+    return t.slice(v, axis, e[0], e[1], step);
+  });
 }
 Var gather(const Operand& x, const Operand& indices, int axis) {
   return operation("gather", {{&x, &indices}}, [&](Tracer& t, auto v) { return t.gather(v[0], v[1], axis); });
@@ -417,16 +461,21 @@ Var iota(const Operand& like, int axis) {
 
 // ---- tracing --------------------------------------------------------------------------------------------------------
 
-Model trace_function(const std::vector<TraceInput>& inputs, const TraceFunction& function, const TraceOptions& options, std::source_location at) {
+Model trace_function(const std::vector<TraceInput>& inputs, const TraceFunction& function, const TraceOptions& options,
+                     std::source_location at) {
   std::string place = place_of(at);
   auto state = std::make_shared<TraceState>();
   // Whatever happens, Vars that outlive the function are of no use afterwards.
-  struct Close { TraceState& state; ~Close() { state.open = false; } } close{*state};
+  struct Close {
+    TraceState& state;
+    ~Close() { state.open = false; }
+  } close{*state};
   return embed::guarded(place, "see the inputs and outputs of the traced function", [&] {
     state->tracer.at(place + ": trace");
     std::vector<Tracer::Input> declared;
     for (const TraceInput& input : inputs) {
-      if (static_cast<int>(input.dtype) >= ir::kDTypeCount) fault(at, fmt::format("input '{}' has no element type", input.name), "use a value of stax::DType");
+      if (static_cast<int>(input.dtype) >= ir::kDTypeCount)
+        fault(at, fmt::format("input '{}' has no element type", input.name), "use a value of stax::DType");
       declared.push_back({input.name, embed::internal(input.dtype), resolve(input.shape, state, at)});
     }
     std::vector<Var> vars;
@@ -440,10 +489,13 @@ Model trace_function(const std::vector<TraceInput>& inputs, const TraceFunction&
     state->tracer.at(place + ": trace");
     std::vector<std::pair<std::string, tensor::Value*>> results;
     for (size_t k = 0; k < outputs.size(); ++k) {
-      std::string name = !outputs[k].name.empty() ? outputs[k].name : outputs.size() == 1 ? "output" : fmt::format("output{}", k);
+      std::string name = !outputs[k].name.empty() ? outputs[k].name
+                         : outputs.size() == 1    ? "output"
+                                                  : fmt::format("output{}", k);
       Operand operand(outputs[k].value, at);
       if (operand.var()->state) state_of({{&operand}});
-      if (operand.var()->state && operand.var()->state != state) fault(at, "an output is a Var of another traced function", "return Vars of this function");
+      if (operand.var()->state && operand.var()->state != state)
+        fault(at, "an output is a Var of another traced function", "return Vars of this function");
       results.emplace_back(std::move(name), value_of(state, operand, ir::DType::kF32));
     }
     std::unique_ptr<tensor::Graph> graph = state->tracer.finish(results);
@@ -451,7 +503,8 @@ Model trace_function(const std::vector<TraceInput>& inputs, const TraceFunction&
     session::SessionOptions session_options;
     session_options.device = options.device;
     session_options.threads = options.threads;
-    return embed::make_model(embed::engine_of(session::Session::of_graph(std::move(graph), session_options), "traced at " + place));
+    return embed::make_model(
+        embed::engine_of(session::Session::of_graph(std::move(graph), session_options), "traced at " + place));
   });
 }
 

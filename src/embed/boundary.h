@@ -10,7 +10,9 @@
 namespace stax::embed {
 
 /// An exception of the caller's, on its way from a callback to whoever called Stax.
-struct CallerException { std::exception_ptr exception; };
+struct CallerException {
+  std::exception_ptr exception;
+};
 
 /// The message of an internal error in its three parts. `where` and `how` are used if the text names none.
 Error error_of_text(ErrorKind kind, const std::string& text, const std::string& where, const std::string& how);

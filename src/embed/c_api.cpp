@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "embed/strided.h"
 #include "stax/stax.h"
 
 using stax::DType;
@@ -14,17 +15,24 @@ using stax::Error;
 using stax::ErrorKind;
 
 // The layout of DLPack's structs on 64-bit machines.
-static_assert(sizeof(stax_dl_tensor) == 48 && offsetof(stax_dl_tensor, ndim) == 16 && offsetof(stax_dl_tensor, dtype) == 20);
-static_assert(offsetof(stax_dl_tensor, shape) == 24 && offsetof(stax_dl_tensor, strides) == 32 && offsetof(stax_dl_tensor, byte_offset) == 40);
-static_assert(sizeof(stax_dl_managed_tensor) == 64 && offsetof(stax_dl_managed_tensor, manager_ctx) == 48 && offsetof(stax_dl_managed_tensor, deleter) == 56);
-static_assert(sizeof(stax_dl_managed_tensor_versioned) == 80 && offsetof(stax_dl_managed_tensor_versioned, deleter) == 16);
-static_assert(offsetof(stax_dl_managed_tensor_versioned, flags) == 24 && offsetof(stax_dl_managed_tensor_versioned, dl_tensor) == 32);
+static_assert(sizeof(stax_dl_tensor) == 48 && offsetof(stax_dl_tensor, ndim) == 16 &&
+              offsetof(stax_dl_tensor, dtype) == 20);
+static_assert(offsetof(stax_dl_tensor, shape) == 24 && offsetof(stax_dl_tensor, strides) == 32 &&
+              offsetof(stax_dl_tensor, byte_offset) == 40);
+static_assert(sizeof(stax_dl_managed_tensor) == 64 && offsetof(stax_dl_managed_tensor, manager_ctx) == 48 &&
+              offsetof(stax_dl_managed_tensor, deleter) == 56);
+static_assert(sizeof(stax_dl_managed_tensor_versioned) == 80 &&
+              offsetof(stax_dl_managed_tensor_versioned, deleter) == 16);
+static_assert(offsetof(stax_dl_managed_tensor_versioned, flags) == 24 &&
+              offsetof(stax_dl_managed_tensor_versioned, dl_tensor) == 32);
 
 namespace {
 
 constexpr uint32_t kDlpackMajor = 1, kDlpackMinor = 0;
 
-struct LastError { std::string all, what, where, how; };
+struct LastError {
+  std::string all, what, where, how;
+};
 LastError& last_error() {
   thread_local LastError error;
   return error;
@@ -43,7 +51,7 @@ stax_status status_of(ErrorKind kind) {
 stax_status remember(const Error& e) {
   try {
     last_error() = {e.what(), e.problem(), e.where(), e.how()};
-  } catch (...) {   // no memory left for the message
+  } catch (...) {  // no memory left for the message
     last_error() = {};
   }
   return status_of(e.kind());
@@ -65,7 +73,9 @@ stax_status guarded(F&& f) noexcept {
   }
 }
 
-[[noreturn]] void fault(const std::string& problem, const std::string& where, const std::string& how) { throw Error(ErrorKind::kUser, problem, where, how); }
+[[noreturn]] void fault(const std::string& problem, const std::string& where, const std::string& how) {
+  throw Error(ErrorKind::kUser, problem, where, how);
+}
 
 template <class T>
 T& need(T* pointer, const char* what) {
@@ -74,7 +84,9 @@ T& need(T* pointer, const char* what) {
 }
 
 stax_dl_data_type dl_type_of(DType t) {
-  auto type = [](int code, int bits) { return stax_dl_data_type{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1}; };
+  auto type = [](int code, int bits) {
+    return stax_dl_data_type{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
+  };
   switch (t) {
     case DType::kBool: return type(STAX_DL_BOOL, 8);
     case DType::kI8: return type(STAX_DL_INT, 8);
@@ -98,15 +110,18 @@ DType dtype_of(const stax_dl_data_type& type, const std::string& where) {
     stax_dl_data_type known = dl_type_of(static_cast<DType>(k));
     if (known.code == type.code && known.bits == type.bits && type.lanes <= 1) return static_cast<DType>(k);
   }
-  fault(fmt::format("has elements of type code {}, {} bits, {} lanes, which Stax has not", type.code, type.bits, type.lanes), where,
-        "convert it to a float, bfloat, int, uint or bool type of one lane");
+  fault(fmt::format("has elements of type code {}, {} bits, {} lanes, which Stax has not", type.code, type.bits,
+                    type.lanes),
+        where, "convert it to a float, bfloat, int, uint or bool type of one lane");
 }
 
 stax::MutableTensorView view_of(const stax_dl_tensor* tensor, const std::string& where) {
   const stax_dl_tensor& t = need(tensor, where.c_str());
   if (static_cast<int>(t.device.device_type) != STAX_DL_CPU)
-    fault(fmt::format("is on a device of type {}", static_cast<int>(t.device.device_type)), where, "copy it to the CPU's memory (device type 1)");
-  if (t.ndim < 0 || (t.ndim > 0 && !t.shape)) fault(fmt::format("has {} axes and {}", t.ndim, t.shape ? "a shape" : "no shape"), where, "set ndim and shape");
+    fault(fmt::format("is on a device of type {}", static_cast<int>(t.device.device_type)), where,
+          "copy it to the CPU's memory (device type 1)");
+  if (t.ndim < 0 || (t.ndim > 0 && !t.shape))
+    fault(fmt::format("has {} axes and {}", t.ndim, t.shape ? "a shape" : "no shape"), where, "set ndim and shape");
   stax::MutableTensorView view;
   view.dtype = dtype_of(t.dtype, where);
   if (t.ndim > 0) view.shape.assign(t.shape, t.shape + t.ndim);
@@ -134,15 +149,17 @@ stax::Options options_of(const stax_options* given) {
 /// A tensor and the struct that shows it.
 struct Shown {
   stax::Tensor tensor;
+  std::vector<int64_t> strides;  // newer versions of DLPack ask for them
   stax_dl_tensor dl{};
   explicit Shown(stax::Tensor t) : tensor(std::move(t)) {
-    dl.data = const_cast<void*>(tensor.data());
+    strides = stax::embed::row_major(tensor.shape());
+    dl.data = tensor.count() > 0 ? const_cast<void*>(tensor.data()) : nullptr;
     dl.device.device_id = 0;
     dl.device.device_type = static_cast<decltype(dl.device.device_type)>(STAX_DL_CPU);
     dl.ndim = static_cast<int32_t>(tensor.rank());
     dl.dtype = dl_type_of(tensor.dtype());
     dl.shape = const_cast<int64_t*>(tensor.shape().data());
-    dl.strides = nullptr;
+    dl.strides = strides.data();
     dl.byte_offset = 0;
   }
 };
@@ -158,22 +175,28 @@ struct stax_model {
   stax::Model model;
   std::vector<CPort> inputs, outputs;
 
-  explicit stax_model(stax::Model m) : model(std::move(m)), inputs(ports_of(model.inputs())), outputs(ports_of(model.outputs())) {}
+  explicit stax_model(stax::Model m)
+      : model(std::move(m)), inputs(ports_of(model.inputs())), outputs(ports_of(model.outputs())) {}
 
  private:
   static std::vector<CPort> ports_of(const std::vector<stax::Port>& ports) {
     std::vector<CPort> result(ports.size());
     for (size_t k = 0; k < ports.size(); ++k) {
-      for (const stax::Extent& e : ports[k].extents) result[k].extents.push_back({e.name.c_str(), e.lo, e.hi, e.multiple});
+      for (const stax::Extent& e : ports[k].extents)
+        result[k].extents.push_back({e.name.c_str(), e.lo, e.hi, e.multiple});
       bool ranked = ports[k].rank_is_known && !ports[k].is_sequence;
-      result[k].port = {ports[k].name.c_str(), dl_type_of(ports[k].dtype), ports[k].is_sequence, ranked ? static_cast<int32_t>(ports[k].extents.size()) : -1, result[k].extents.data()};
+      result[k].port = {ports[k].name.c_str(), dl_type_of(ports[k].dtype), ports[k].is_sequence,
+                        ranked ? static_cast<int32_t>(ports[k].extents.size()) : -1, result[k].extents.data()};
     }
     return result;
   }
 };
 
 struct stax_result {
-  struct Output { bool is_sequence = false; std::vector<std::unique_ptr<Shown>> tensors; };
+  struct Output {
+    bool is_sequence = false;
+    std::vector<std::unique_ptr<Shown>> tensors;
+  };
   std::vector<Output> outputs;
   const Shown* find(size_t output, size_t element) const {
     if (output >= outputs.size() || element >= outputs[output].tensors.size()) return nullptr;
@@ -204,7 +227,9 @@ std::unique_ptr<stax_result> result_of(std::vector<stax::Value> values) {
 
 std::vector<stax::Input> inputs_of(const stax_model& model, const stax_dl_tensor* const* inputs, size_t count) {
   std::vector<stax::Input> result;
-  for (size_t k = 0; k < count; ++k) result.emplace_back(view_of((&need(inputs, "inputs"))[k], place(model.model.inputs(), k, "input")));
+  result.reserve(count);
+  for (size_t k = 0; k < count; ++k)
+    result.emplace_back(view_of((&need(inputs, "inputs"))[k], place(model.model.inputs(), k, "input")));
   return result;
 }
 
@@ -223,7 +248,9 @@ struct Holder {
 template <class Managed>
 Managed* managed_of(const stax_result* result, size_t output, size_t element) {
   const Shown* shown = need(result, "result").find(output, element);
-  if (!shown) fault(fmt::format("there is no element {} of output {}", element, output), "stax_result_dlpack", "see stax_result_count() and stax_result_length()");
+  if (!shown)
+    fault(fmt::format("there is no element {} of output {}", element, output), "stax_result_dlpack",
+          "see stax_result_count() and stax_result_length()");
   return &(new Holder<Managed>(shown->tensor))->managed;
 }
 
@@ -250,12 +277,12 @@ const char* stax_version(void) { return stax::version(); }
 int stax_has_compiler(void) { return stax::has_compiler(); }
 
 stax_status stax_load(const char* path, const stax_options* options, stax_model** model) {
-  return guarded([&] {
-    need(model, "model") = new stax_model(stax::Model::load(&need(path, "path"), options_of(options)));
-  });
+  return guarded(
+      [&] { need(model, "model") = new stax_model(stax::Model::load(&need(path, "path"), options_of(options))); });
 }
 
-stax_status stax_load_bytes(const void* bytes, size_t size, const char* name, const stax_options* options, stax_model** model) {
+stax_status stax_load_bytes(const void* bytes, size_t size, const char* name, const stax_options* options,
+                            stax_model** model) {
   return guarded([&] {
     std::span<const std::byte> span(size ? &need(static_cast<const std::byte*>(bytes), "bytes") : nullptr, size);
     need(model, "model") = new stax_model(stax::Model::load_bytes(span, &need(name, "name"), options_of(options)));
@@ -270,13 +297,18 @@ void stax_model_free(stax_model* model) { delete model; }
 
 size_t stax_input_count(const stax_model* model) { return model ? model->inputs.size() : 0; }
 size_t stax_output_count(const stax_model* model) { return model ? model->outputs.size() : 0; }
-const stax_port* stax_input(const stax_model* model, size_t index) { return index < stax_input_count(model) ? &model->inputs[index].port : nullptr; }
-const stax_port* stax_output(const stax_model* model, size_t index) { return index < stax_output_count(model) ? &model->outputs[index].port : nullptr; }
+const stax_port* stax_input(const stax_model* model, size_t index) {
+  return index < stax_input_count(model) ? &model->inputs[index].port : nullptr;
+}
+const stax_port* stax_output(const stax_model* model, size_t index) {
+  return index < stax_output_count(model) ? &model->outputs[index].port : nullptr;
+}
 
 stax_statistics stax_get_statistics(const stax_model* model) {
   if (!model) return {};
   stax::Statistics s = model->model.statistics();
-  return {s.calls, s.failed_calls, s.kernel_launches, s.shape_hits, s.shape_misses, s.packed_inputs, s.copied_outputs, s.peak_bytes, s.compiles_after_load, s.compile_ms, s.load_ms};
+  return {s.calls,          s.failed_calls, s.kernel_launches,     s.shape_hits, s.shape_misses, s.packed_inputs,
+          s.copied_outputs, s.peak_bytes,   s.compiles_after_load, s.compile_ms, s.load_ms};
 }
 
 stax_status stax_run(const stax_model* model, const stax_dl_tensor* const* inputs, size_t count, stax_result** result) {
@@ -299,6 +331,7 @@ stax_status stax_run_values(const stax_model* model, const stax_value* inputs, s
         continue;
       }
       std::vector<stax::TensorView> elements;
+      elements.reserve(v.element_count);
       for (size_t e = 0; e < v.element_count; ++e) {
         stax::MutableTensorView view = view_of((&need(v.elements, "elements"))[e], where);
         elements.push_back({view.dtype, view.shape, view.data, view.strides});
@@ -309,16 +342,19 @@ stax_status stax_run_values(const stax_model* model, const stax_value* inputs, s
   });
 }
 
-stax_status stax_run_into(const stax_model* model, const stax_dl_tensor* const* inputs, size_t count, stax_dl_tensor* const* outputs, size_t output_count) {
+stax_status stax_run_into(const stax_model* model, const stax_dl_tensor* const* inputs, size_t count,
+                          stax_dl_tensor* const* outputs, size_t output_count) {
   return guarded([&] {
     const stax::Model& m = need(model, "model").model;
     std::vector<stax::MutableTensorView> views;
-    for (size_t k = 0; k < output_count; ++k) views.push_back(view_of((&need(outputs, "outputs"))[k], place(m.outputs(), k, "output")));
+    for (size_t k = 0; k < output_count; ++k)
+      views.push_back(view_of((&need(outputs, "outputs"))[k], place(m.outputs(), k, "output")));
     m.run(inputs_of(*model, inputs, count), views);
   });
 }
 
-stax_status stax_run_allocating(const stax_model* model, const stax_dl_tensor* const* inputs, size_t count, stax_allocator allocate, void* context) {
+stax_status stax_run_allocating(const stax_model* model, const stax_dl_tensor* const* inputs, size_t count,
+                                stax_allocator allocate, void* context) {
   return guarded([&] {
     const stax::Model& m = need(model, "model").model;
     if (!allocate) fault("allocate is NULL", "the C interface", "give a function");
@@ -345,14 +381,16 @@ const stax_dl_tensor* stax_result_element(const stax_result* result, size_t outp
   return shown ? &shown->dl : nullptr;
 }
 
-stax_status stax_result_dlpack(const stax_result* result, size_t output, size_t element, stax_dl_managed_tensor** tensor) {
+stax_status stax_result_dlpack(const stax_result* result, size_t output, size_t element,
+                               stax_dl_managed_tensor** tensor) {
   return guarded([&] {
     auto& to = need(tensor, "tensor");
     to = managed_of<stax_dl_managed_tensor>(result, output, element);
   });
 }
 
-stax_status stax_result_dlpack_versioned(const stax_result* result, size_t output, size_t element, stax_dl_managed_tensor_versioned** tensor) {
+stax_status stax_result_dlpack_versioned(const stax_result* result, size_t output, size_t element,
+                                         stax_dl_managed_tensor_versioned** tensor) {
   return guarded([&] {
     auto& to = need(tensor, "tensor");
     to = managed_of<stax_dl_managed_tensor_versioned>(result, output, element);

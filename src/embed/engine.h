@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A loaded program behind the public API. What needs no compiler is here and makes libstax_runtime; src/api adds the rest, which makes libstax.
+// A loaded program behind the public API. What needs no compiler is here and makes libstax_runtime; src/api adds the
+// rest, which makes libstax.
 #include <atomic>
 #include <memory>
 #include <span>
@@ -13,8 +14,8 @@
 namespace stax::embed {
 
 struct Engine {
-  std::string name;                      // of the model, for messages
-  std::shared_ptr<void> keep;            // whoever owns the module
+  std::string name;            // of the model, for messages
+  std::shared_ptr<void> keep;  // whoever owns the module
   runtime::Module* module = nullptr;
   std::vector<std::string> warnings;
   double compile_ms = 0, load_ms = 0;
@@ -23,8 +24,12 @@ struct Engine {
 /// A model file's bytes, ready to run. `path` is where they come from, or their name.
 std::shared_ptr<Engine> open_program(std::span<const std::byte> bytes, const std::string& path, const Options& options);
 
-// Each library has its own of these two: with a compiler (src/api/open.cpp) and without (src/embed/runtime_only/open.cpp).
-struct Source { std::string path; const std::span<const std::byte>* bytes = nullptr; };   // null: the file
+// Each library has its own of these two: with a compiler (src/api/open.cpp) and without
+// (src/embed/runtime_only/open.cpp).
+struct Source {
+  std::string path;
+  const std::span<const std::byte>* bytes = nullptr;
+};  // null: the file
 std::shared_ptr<Engine> open_model(const Source& source, const Options& options);
 void compile_to(const Engine& engine, const std::string& path);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // stax::Error, and the translation of internal errors into it.
 //
-// Internal messages are one text, spelled alike: `where: problem; how`, or a sentence that begins with the place ("input 'x' has ..."). The parts are found
-// here by these marks, outside of quotes and brackets. A text without a mark gets the part from the call that failed.
+// Internal messages are one text, spelled alike: `where: problem; how`, or a sentence that begins with the place
+// ("input 'x' has ..."). The parts are found here by these marks, outside of quotes and brackets. A text without a mark
+// gets the part from the call that failed.
 #include <algorithm>
 #include <cctype>
 #include <new>
@@ -51,7 +52,8 @@ size_t find_mark(std::string_view text, std::string_view mark, bool last) {
   for (size_t k = 0; k < text.size(); ++k) {
     char c = text[k];
     // An apostrophe within a word opens no quote.
-    bool in_word = k > 0 && std::isalnum(static_cast<unsigned char>(text[k - 1])) && k + 1 < text.size() && std::isalnum(static_cast<unsigned char>(text[k + 1]));
+    bool in_word = k > 0 && std::isalnum(static_cast<unsigned char>(text[k - 1])) && k + 1 < text.size() &&
+                   std::isalnum(static_cast<unsigned char>(text[k + 1]));
     if (c == '\'' && !in_word) quoted = !quoted;
     if (quoted) continue;
     if (c == '(' || c == '[' || c == '{') ++depth;
@@ -69,7 +71,8 @@ std::string place_in(std::string_view text, size_t& length) {
   for (std::string_view word : {"input '", "output '", "dim '", "file '", "'"}) {
     if (!text.starts_with(word)) continue;
     size_t end = text.find('\'', word.size());
-    if (end == std::string_view::npos || end + 1 >= text.size() || (text[end + 1] != ' ' && text[end + 1] != ':')) return {};
+    if (end == std::string_view::npos || end + 1 >= text.size() || (text[end + 1] != ' ' && text[end + 1] != ':'))
+      return {};
     length = end + 1;
     return std::string(word == "'" ? text.substr(1, end - 1) : text.substr(0, end + 1));
   }
@@ -80,12 +83,13 @@ std::string place_in(std::string_view text, size_t& length) {
 
 Error error_of_text(ErrorKind kind, const std::string& text, const std::string& where, const std::string& how) {
   std::string_view rest = text;
-  std::string problem, found_where, found_how;
+  std::string found_where, found_how;
   if (rest.starts_with(kUnsupportedPrefix)) {
     rest.remove_prefix(std::min(rest.find_first_not_of(' ', std::string_view(kUnsupportedPrefix).size()), rest.size()));
     kind = ErrorKind::kUnsupported;
   }
-  if (rest.find('\n') != std::string_view::npos) return Error(kind, std::string(rest), where, how);   // a list of faults, each with its own parts
+  if (rest.find('\n') != std::string_view::npos)
+    return Error(kind, std::string(rest), where, how);  // a list of faults, each with its own parts
   if (size_t at = find_mark(rest, "; ", true); at != std::string_view::npos) {
     found_how = rest.substr(at + 2);
     rest = rest.substr(0, at);
@@ -100,7 +104,8 @@ Error error_of_text(ErrorKind kind, const std::string& text, const std::string& 
     rest = rest.substr(at + 2);
   }
   if (rest.empty()) rest = text;
-  if (found_how.empty() && kind == ErrorKind::kUnsupported) found_how = "replace what is named by something that Stax supports";
+  if (found_how.empty() && kind == ErrorKind::kUnsupported)
+    found_how = "replace what is named by something that Stax supports";
   return Error(kind, std::string(rest), found_where.empty() ? where : found_where, found_how.empty() ? how : found_how);
 }
 
@@ -115,13 +120,17 @@ void rethrow_as_public(const std::string& where, const std::string& how) {
     throw error_of_text(ErrorKind::kUnsupported, e.what(), where, how);
   } catch (const UserError& e) {
     std::string text = e.what();
-    throw error_of_text(text.find("out of memory") != std::string::npos ? ErrorKind::kOutOfMemory : ErrorKind::kUser, text, where, how);
+    throw error_of_text(text.find("out of memory") != std::string::npos ? ErrorKind::kOutOfMemory : ErrorKind::kUser,
+                        text, where, how);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorKind::kOutOfMemory, "out of memory", where, "use smaller inputs or free memory");
   } catch (const std::exception& e) {
-    throw Error(ErrorKind::kInternal, e.what(), where, "this is a fault of Stax's: report it with the model and the shapes; `stax bisect` finds the pass it comes from");
+    throw Error(ErrorKind::kInternal, e.what(), where,
+                "this is a fault of Stax's: report it with the model and the shapes; `stax bisect` finds the pass it "
+                "comes from");
   } catch (...) {
-    throw Error(ErrorKind::kInternal, "an exception of unknown type", where, "this is a fault of Stax's: report it with the model and the shapes");
+    throw Error(ErrorKind::kInternal, "an exception of unknown type", where,
+                "this is a fault of Stax's: report it with the model and the shapes");
   }
 }
 

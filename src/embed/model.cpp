@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Model: calls on the caller's buffers.
 //
-// Inputs are handed to the runtime as they are where they can be, else packed once. Outputs go where the caller wants them: the runtime asks for their place
-// before it makes them, so that they are written there; those for which that is not possible (they depend on data, they are an input passed
-// through, the place is strided or shared with an input) are made in the runtime's memory and copied.
+// Inputs are handed to the runtime as they are where they can be, else packed once. Outputs go where the caller wants
+// them: the runtime asks for their place before it makes them, so that they are written there; those for which that is
+// not possible (they depend on data, they are an input passed through, the place is strided or shared with an input)
+// are made in the runtime's memory and copied.
 #include <cstdlib>
 
 #include "embed/boundary.h"
@@ -27,7 +28,8 @@ const char* version() {
 namespace stax::embed {
 namespace {
 
-constexpr const char* kHowToLoad = "correct the model or export it again; `stax dump MODEL --stage tensor` shows what Stax reads";
+constexpr const char* kHowToLoad =
+    "correct the model or export it again; `stax dump MODEL --stage tensor` shows what Stax reads";
 constexpr const char* kHowToCall = "compare the inputs with Model::inputs()";
 
 bool is_aligned(const void* data, DType t) { return reinterpret_cast<uintptr_t>(data) % stax::byte_size(t) == 0; }
@@ -39,7 +41,8 @@ class Call {
  public:
   Call(Model::Impl& model, std::span<const Input> inputs, bool shapes_only = false) : model_(model) {
     if (inputs.size() != model.inputs.size())
-      throw Error(ErrorKind::kUser, fmt::format("{} inputs are given, the model has {}", inputs.size(), model.inputs.size()), model.place,
+      throw Error(ErrorKind::kUser,
+                  fmt::format("{} inputs are given, the model has {}", inputs.size(), model.inputs.size()), model.place,
                   "give them in the order of Model::inputs()");
     items.reserve(inputs.size());
     for (size_t k = 0; k < inputs.size(); ++k) {
@@ -67,8 +70,10 @@ class Call {
 
  private:
   runtime::Tensor take(const TensorView& v, const std::string& where, bool shapes_only) {
-    if (shapes_only) check_shape(v.dtype, v.shape, where);
-    else check_view(v, where);
+    if (shapes_only)
+      check_shape(v.dtype, v.shape, where);
+    else
+      check_view(v, where);
     runtime::Tensor t;
     t.dtype = internal(v.dtype);
     t.extents = v.shape;
@@ -76,7 +81,8 @@ class Call {
     if (shapes_only) return t;
     bool dense = v.strides.empty() || is_row_major(v.shape, v.strides);
     if (dense && is_aligned(v.data, v.dtype)) {
-      if (size_t bytes = t.bytes(); bytes > 0) ranges_.push_back({reinterpret_cast<uintptr_t>(v.data), reinterpret_cast<uintptr_t>(v.data) + bytes});
+      if (size_t bytes = t.bytes(); bytes > 0)
+        ranges_.push_back({reinterpret_cast<uintptr_t>(v.data), reinterpret_cast<uintptr_t>(v.data) + bytes});
       return t;
     }
     Tensor packed = Tensor::copy_of(v);
@@ -102,7 +108,8 @@ class Places : public runtime::OutputPlaces {
   Places(Model::Impl& model, const Call& call) : model_(model), call_(call), data_(model.outputs.size()) {
     for (size_t k = 0; k < model.outputs.size(); ++k)
       if (model.outputs[k].is_sequence)
-        throw Error(ErrorKind::kUser, "is a sequence of tensors, for which no memory can be given", model.output_places[k], "use Model::run_values(), which gives sequences");
+        throw Error(ErrorKind::kUser, "is a sequence of tensors, for which no memory can be given",
+                    model.output_places[k], "use Model::run_values(), which gives sequences");
   }
 
   void* place(uint32_t output, const std::vector<int64_t>& extents, int64_t bytes) override {
@@ -111,7 +118,8 @@ class Places : public runtime::OutputPlaces {
     if (!view.data) return nullptr;
     bool dense = view.strides.empty() || is_row_major(view.shape, view.strides);
     uintptr_t at = reinterpret_cast<uintptr_t>(view.data);
-    if (!dense || !is_aligned(view.data, view.dtype) || call_.meets_an_input({at, at + static_cast<uintptr_t>(bytes)})) return nullptr;
+    if (!dense || !is_aligned(view.data, view.dtype) || call_.meets_an_input({at, at + static_cast<uintptr_t>(bytes)}))
+      return nullptr;
     return view.data;
   }
 
@@ -124,7 +132,8 @@ class Places : public runtime::OutputPlaces {
       MutableTensorView view = view_of(k, t.extents);
       if (t.bytes() == 0) continue;
       std::vector<int64_t> dense = row_major(t.extents);
-      copy_strided(t.extents, stax::byte_size(view.dtype), t.data, dense, view.data, view.strides.empty() ? dense : view.strides);
+      copy_strided(t.extents, stax::byte_size(view.dtype), t.data, dense, view.data,
+                   view.strides.empty() ? dense : view.strides);
       ++model_.copied_outputs;
     }
   }
@@ -141,23 +150,29 @@ class Places : public runtime::OutputPlaces {
 
 class GivenPlaces final : public Places {
  public:
-  GivenPlaces(Model::Impl& model, const Call& call, std::span<const MutableTensorView> views) : Places(model, call), views_(views) {
+  GivenPlaces(Model::Impl& model, const Call& call, std::span<const MutableTensorView> views)
+      : Places(model, call), views_(views) {
     if (views.size() != model.outputs.size())
-      throw Error(ErrorKind::kUser, fmt::format("memory for {} outputs is given, the model has {}", views.size(), model.outputs.size()), model.place,
-                  "give one view for each of Model::outputs()");
+      throw Error(ErrorKind::kUser,
+                  fmt::format("memory for {} outputs is given, the model has {}", views.size(), model.outputs.size()),
+                  model.place, "give one view for each of Model::outputs()");
     std::vector<Range> ranges;
     for (size_t k = 0; k < views.size(); ++k) {
       const Port& port = model.outputs[k];
       const MutableTensorView& v = views[k];
       check_view({v.dtype, v.shape, v.data, v.strides}, model.output_places[k]);
       if (v.dtype != port.dtype)
-        throw Error(ErrorKind::kUser, fmt::format("has elements of type {}, and memory for {} is given", name_of(port.dtype), name_of(v.dtype)), model.output_places[k],
-                    "give memory of the type that Model::outputs() says");
+        throw Error(
+            ErrorKind::kUser,
+            fmt::format("has elements of type {}, and memory for {} is given", name_of(port.dtype), name_of(v.dtype)),
+            model.output_places[k], "give memory of the type that Model::outputs() says");
       bool dense = v.strides.empty() || is_row_major(v.shape, v.strides);
       Range range = dense ? range_of(v.shape, stax::byte_size(v.dtype), v.data, row_major(v.shape)) : Range{};
       for (size_t other = 0; other < k; ++other)
         if (ranges[other].meets(range))
-          throw Error(ErrorKind::kUser, fmt::format("is given memory that output '{}' has too", model.outputs[other].name), model.output_places[k], "give each output memory of its own");
+          throw Error(ErrorKind::kUser,
+                      fmt::format("is given memory that output '{}' has too", model.outputs[other].name),
+                      model.output_places[k], "give each output memory of its own");
       ranges.push_back(range);
     }
   }
@@ -166,8 +181,11 @@ class GivenPlaces final : public Places {
   MutableTensorView view_of(size_t output, const std::vector<int64_t>& extents) override {
     const MutableTensorView& v = views_[output];
     if (v.shape != extents)
-      throw Error(ErrorKind::kUser, fmt::format("has the shape {}, and memory for {} is given", shape_text(extents), shape_text(v.shape)), model_.output_places[output],
-                  "give a view of exactly that shape (Model::output_shapes() tells it before the call), or use an allocation callback");
+      throw Error(ErrorKind::kUser,
+                  fmt::format("has the shape {}, and memory for {} is given", shape_text(extents), shape_text(v.shape)),
+                  model_.output_places[output],
+                  "give a view of exactly that shape (Model::output_shapes() tells it before the call), or use an "
+                  "allocation callback");
     return v;
   }
   std::span<const MutableTensorView> views_;
@@ -175,7 +193,8 @@ class GivenPlaces final : public Places {
 
 class AllocatedPlaces final : public Places {
  public:
-  AllocatedPlaces(Model::Impl& model, const Call& call, const Allocator& allocate) : Places(model, call), allocate_(allocate), given_(model.outputs.size()) {
+  AllocatedPlaces(Model::Impl& model, const Call& call, const Allocator& allocate)
+      : Places(model, call), allocate_(allocate), given_(model.outputs.size()) {
     if (!allocate) throw Error(ErrorKind::kUser, "the allocation callback is empty", "Model::run", "give a function");
   }
 
@@ -191,12 +210,16 @@ class AllocatedPlaces final : public Places {
         throw CallerException{std::current_exception()};
       }
       if (!given.data && count_of(extents) > 0)
-        throw Error(ErrorKind::kOutOfMemory, fmt::format("the allocation callback gave no memory for the shape {}", shape_text(extents)), model_.output_places[output],
-                    "let it return memory of that size, or let it throw");
+        throw Error(ErrorKind::kOutOfMemory,
+                    fmt::format("the allocation callback gave no memory for the shape {}", shape_text(extents)),
+                    model_.output_places[output], "let it return memory of that size, or let it throw");
     }
     return {t, extents, given.data, {}};
   }
-  struct Given { bool asked = false; void* data = nullptr; };
+  struct Given {
+    bool asked = false;
+    void* data = nullptr;
+  };
   const Allocator& allocate_;
   std::vector<Given> given_;
 };
@@ -217,7 +240,8 @@ size_t position_of(std::string_view name, const std::vector<Port>& ports, const 
     if (ports[k].name == name) return k;
   std::string known;
   for (const Port& p : ports) known += (known.empty() ? "'" : ", '") + p.name + "'";
-  throw Error(ErrorKind::kUser, fmt::format("there is no {} '{}'", what, name), model.place, fmt::format("use one of {}", known.empty() ? "none" : known));
+  throw Error(ErrorKind::kUser, fmt::format("there is no {} '{}'", what, name), model.place,
+              fmt::format("use one of {}", known.empty() ? "none" : known));
 }
 
 }  // namespace
@@ -275,7 +299,9 @@ std::vector<Value> Model::run_values(std::span<const Input> inputs) const {
 
 std::vector<Tensor> Model::run(std::span<const Input> inputs) const {
   for (size_t k = 0; k < impl_->outputs.size(); ++k)
-    if (impl_->outputs[k].is_sequence) throw Error(ErrorKind::kUser, "is a sequence of tensors", impl_->output_places[k], "use Model::run_values(), which gives sequences");
+    if (impl_->outputs[k].is_sequence)
+      throw Error(ErrorKind::kUser, "is a sequence of tensors", impl_->output_places[k],
+                  "use Model::run_values(), which gives sequences");
   std::vector<Tensor> tensors;
   for (Value& v : run_values(inputs)) tensors.push_back(std::move(v.tensor));
   return tensors;
@@ -296,6 +322,7 @@ std::vector<Shape> Model::run(std::span<const Input> inputs, const Allocator& al
     std::vector<runtime::Item> results = call.run(&places);
     places.finish(results);
     std::vector<Shape> shapes;
+    shapes.reserve(results.size());
     for (const runtime::Item& item : results) shapes.push_back(item.tensor.extents);
     return shapes;
   });

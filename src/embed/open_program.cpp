@@ -13,7 +13,9 @@
 namespace stax::embed {
 namespace {
 
-std::span<const uint8_t> as_numbers(std::span<const std::byte> bytes) { return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}; }
+std::span<const uint8_t> as_numbers(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+}
 
 }  // namespace
 
@@ -28,14 +30,22 @@ std::vector<std::byte> read_file(const std::string& path, size_t most) {
   size_t size = std::min<size_t>(most, std::filesystem::file_size(path, error));
   if (error) user_error("'{}' cannot be read: {}; check who may read it", path, error.message());
   std::vector<std::byte> bytes(size);
-  if (std::fread(bytes.data(), 1, size, file.get()) != size) user_error("'{}' cannot be read to its end; is it being written?", path);
+  if (std::fread(bytes.data(), 1, size, file.get()) != size)
+    user_error("'{}' cannot be read to its end; is it being written?", path);
   return bytes;
 }
 
-std::shared_ptr<Engine> open_program(std::span<const std::byte> bytes, const std::string& path, const Options& options) {
+std::shared_ptr<Engine> open_program(std::span<const std::byte> bytes, const std::string& path,
+                                     const Options& options) {
   auto start = std::chrono::steady_clock::now();
-  if (options.device != "cpu") user_error("a compiled program runs on device 'cpu', not '{}'; load the model that it was made from", options.device);
-  if (!options.dims.empty()) user_error("'{}' is a compiled program, whose dims were fixed when it was compiled; give the ranges to `stax compile --dim` instead", path);
+  if (options.device != "cpu")
+    user_error("a compiled program runs on device 'cpu', not '{}'; load the model that it was made from",
+               options.device);
+  if (!options.dims.empty())
+    user_error(
+        "'{}' is a compiled program, whose dims were fixed when it was compiled; give the ranges to `stax compile "
+        "--dim` instead",
+        path);
   auto program = std::make_shared<program::Program>(program::deserialize(as_numbers(bytes), path));
   auto engine = std::make_shared<Engine>();
   engine->name = path;

@@ -11,13 +11,15 @@ class Reader {
  public:
   explicit Reader(const program::Program& program) : program_(program), known_(program.exprs.nodes().size()) {
     for (const program::SymbolSpec& s : program.symbols)
-      symbols_.push_back(table_.new_symbol({.name = s.name, .kind = symbolic::SymbolKind::kDim, .range = {s.lo, s.hi}, .multiple = s.multiple}));
+      symbols_.push_back(table_.new_symbol(
+          {.name = s.name, .kind = symbolic::SymbolKind::kDim, .range = {s.lo, s.hi}, .multiple = s.multiple}));
   }
 
   Extent read(program::ExprRef e) {
     symbolic::Expr expr = rebuild(e);
     symbolic::Interval range = expr.range();
-    return {expr.is_constant(), std::max<int64_t>(0, range.lo), range.hi, std::max<int64_t>(1, expr.multiple()), expr.str()};
+    return {expr.is_constant(), std::max<int64_t>(0, range.lo), range.hi, std::max<int64_t>(1, expr.multiple()),
+            expr.str()};
   }
 
  private:
@@ -27,6 +29,7 @@ class Reader {
     if (node.kind == symbolic::ExprKind::kConstant) return known_[e] = table_.constant(node.value);
     if (node.kind == symbolic::ExprKind::kSymbol) return known_[e] = symbols_.at(static_cast<size_t>(node.value));
     std::vector<symbolic::Expr> args;
+    args.reserve(node.args.size());
     for (uint32_t a : node.args) args.push_back(rebuild(a));
     return known_[e] = table_.make(node.kind, std::move(args));
   }
@@ -55,7 +58,8 @@ std::vector<Port> ports_of(const program::Program& program, bool inputs) {
       Port& port = ports.emplace_back(port_of(program, input.name, input.value));
       for (const program::DimSpec& d : input.dims) {
         if (d.symbol == program::kNone) {
-          port.extents.push_back({true, d.constant, d.constant, std::max<int64_t>(1, d.constant), std::to_string(d.constant)});
+          port.extents.push_back(
+              {true, d.constant, d.constant, std::max<int64_t>(1, d.constant), std::to_string(d.constant)});
         } else {
           const program::SymbolSpec& s = program.symbols[d.symbol];
           port.extents.push_back({false, s.lo, s.hi, s.multiple, s.name});

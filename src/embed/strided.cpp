@@ -7,7 +7,9 @@
 namespace stax::embed {
 namespace {
 
-struct Axis { int64_t extent, from, to; };
+struct Axis {
+  int64_t extent, from, to;
+};
 
 template <class T>
 void copy_row(const Axis& axis, const char* from, char* to) {
@@ -26,11 +28,16 @@ void copy_axes(std::span<const Axis> axes, size_t size, const char* from, char* 
     return;
   }
   int64_t step = static_cast<int64_t>(size);
-  if (axis.from == step && axis.to == step) std::memcpy(to, from, static_cast<size_t>(axis.extent) * size);
-  else if (size == 1) copy_row<uint8_t>(axis, from, to);
-  else if (size == 2) copy_row<uint16_t>(axis, from, to);
-  else if (size == 4) copy_row<uint32_t>(axis, from, to);
-  else copy_row<uint64_t>(axis, from, to);
+  if (axis.from == step && axis.to == step)
+    std::memcpy(to, from, static_cast<size_t>(axis.extent) * size);
+  else if (size == 1)
+    copy_row<uint8_t>(axis, from, to);
+  else if (size == 2)
+    copy_row<uint16_t>(axis, from, to);
+  else if (size == 4)
+    copy_row<uint32_t>(axis, from, to);
+  else
+    copy_row<uint64_t>(axis, from, to);
 }
 
 }  // namespace
@@ -52,7 +59,8 @@ bool is_row_major(std::span<const int64_t> shape, std::span<const int64_t> strid
   return true;
 }
 
-void copy_strided(std::span<const int64_t> shape, size_t size, const void* from, std::span<const int64_t> from_strides, void* to, std::span<const int64_t> to_strides) {
+void copy_strided(std::span<const int64_t> shape, size_t size, const void* from, std::span<const int64_t> from_strides,
+                  void* to, std::span<const int64_t> to_strides) {
   std::vector<Axis> axes;
   int64_t bytes = static_cast<int64_t>(size);
   for (size_t k = 0; k < shape.size(); ++k) {

@@ -9,10 +9,12 @@ namespace stax::embed {
 
 /// Row-major strides in elements.
 std::vector<int64_t> row_major(std::span<const int64_t> shape);
-/// Whether strides are those of row-major memory without gaps, as far as they matter: axes of extent 1 and tensors without elements have any.
+/// Whether strides are those of row-major memory without gaps, as far as they matter: axes of extent 1 and tensors
+/// without elements have any.
 bool is_row_major(std::span<const int64_t> shape, std::span<const int64_t> strides);
 /// Copies every element; strides in elements of `size` bytes, any sign.
-void copy_strided(std::span<const int64_t> shape, size_t size, const void* from, std::span<const int64_t> from_strides, void* to, std::span<const int64_t> to_strides);
+void copy_strided(std::span<const int64_t> shape, size_t size, const void* from, std::span<const int64_t> from_strides,
+                  void* to, std::span<const int64_t> to_strides);
 
 /// Bytes [begin, end) that a view touches; empty where it has no elements.
 struct Range {

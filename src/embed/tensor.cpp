@@ -17,13 +17,16 @@ namespace {
 std::shared_ptr<void> allocate(size_t bytes) {
   size_t rounded = (std::max<size_t>(bytes, 1) + 63) / 64 * 64;
   void* data = std::aligned_alloc(64, rounded);
-  if (!data) throw Error(ErrorKind::kOutOfMemory, "out of memory: " + std::to_string(bytes) + " bytes could not be allocated", "stax::Tensor", "use smaller tensors or free memory");
+  if (!data)
+    throw Error(ErrorKind::kOutOfMemory, "out of memory: " + std::to_string(bytes) + " bytes could not be allocated",
+                "stax::Tensor", "use smaller tensors or free memory");
   return {data, [](void* p) { std::free(p); }};
 }
 
 }  // namespace
 
-static_assert(static_cast<int>(DType::kF64) == static_cast<int>(ir::DType::kF64) && static_cast<int>(DType::kU8) == static_cast<int>(ir::DType::kU8));
+static_assert(static_cast<int>(DType::kF64) == static_cast<int>(ir::DType::kF64) &&
+              static_cast<int>(DType::kU8) == static_cast<int>(ir::DType::kU8));
 
 size_t byte_size(DType t) { return ir::byte_size(embed::internal(t)); }
 const char* name_of(DType t) { return ir::long_name_of(embed::internal(t)).data(); }
@@ -45,7 +48,8 @@ Tensor Tensor::copy_of(const TensorView& view) {
   t.owner_ = allocate(t.bytes());
   t.data_ = t.owner_.get();
   std::vector<int64_t> dense = embed::row_major(view.shape);
-  embed::copy_strided(view.shape, stax::byte_size(view.dtype), view.data, view.strides.empty() ? dense : view.strides, t.owner_.get(), dense);
+  embed::copy_strided(view.shape, stax::byte_size(view.dtype), view.data, view.strides.empty() ? dense : view.strides,
+                      t.owner_.get(), dense);
   return t;
 }
 
@@ -54,8 +58,10 @@ Tensor Tensor::copy_of(DType dtype, Shape shape, const void* elements, size_t co
   embed::check_shape(dtype, view.shape, "stax::Tensor::of");
   int64_t wanted = embed::count_of(view.shape);
   if (wanted != static_cast<int64_t>(count))
-    throw Error(ErrorKind::kUser, fmt::format("the shape [{}] has {} elements, but {} are given", fmt::join(view.shape, ", "), wanted, count), "stax::Tensor::of",
-                "give as many elements as the product of the extents");
+    throw Error(
+        ErrorKind::kUser,
+        fmt::format("the shape [{}] has {} elements, but {} are given", fmt::join(view.shape, ", "), wanted, count),
+        "stax::Tensor::of", "give as many elements as the product of the extents");
   return copy_of(view);
 }
 
@@ -74,8 +80,9 @@ size_t Tensor::bytes() const { return static_cast<size_t>(count()) * stax::byte_
 
 const void* Tensor::checked_data(DType wanted) const {
   if (wanted != dtype_)
-    throw Error(ErrorKind::kUser, std::string("the elements are ") + name_of(dtype_) + ", but are asked for as " + name_of(wanted), "stax::Tensor::data",
-                "ask for the element type that dtype() says");
+    throw Error(ErrorKind::kUser,
+                std::string("the elements are ") + name_of(dtype_) + ", but are asked for as " + name_of(wanted),
+                "stax::Tensor::data", "ask for the element type that dtype() says");
   return data_;
 }
 
@@ -99,22 +106,32 @@ int64_t count_of(std::span<const int64_t> shape) {
 
 void check_shape(DType dtype, std::span<const int64_t> shape, const std::string& where) {
   if (static_cast<int>(dtype) >= ir::kDTypeCount)
-    throw Error(ErrorKind::kUser, fmt::format("{} is no element type", static_cast<int>(dtype)), where, "use a value of stax::DType");
+    throw Error(ErrorKind::kUser, fmt::format("{} is no element type", static_cast<int>(dtype)), where,
+                "use a value of stax::DType");
   for (int64_t e : shape)
-    if (e < 0) throw Error(ErrorKind::kUser, fmt::format("the shape [{}] has a negative extent", fmt::join(shape, ", ")), where, "give extents of 0 or more");
+    if (e < 0)
+      throw Error(ErrorKind::kUser, fmt::format("the shape [{}] has a negative extent", fmt::join(shape, ", ")), where,
+                  "give extents of 0 or more");
   // Extents of 0 make any product small; without them it must fit.
   int64_t n = static_cast<int64_t>(stax::byte_size(dtype));
   for (int64_t e : shape) n = symbolic::saturating_mul(n, std::max<int64_t>(1, e));
   if (n > kMostBytes && count_of(shape) != 0)
-    throw Error(ErrorKind::kUser, fmt::format("the shape [{}] has more elements than fit in memory", fmt::join(shape, ", ")), where, "check the extents");
+    throw Error(ErrorKind::kUser,
+                fmt::format("the shape [{}] has more elements than fit in memory", fmt::join(shape, ", ")), where,
+                "check the extents");
 }
 
 void check_view(const TensorView& view, const std::string& where) {
   check_shape(view.dtype, view.shape, where);
   if (!view.strides.empty() && view.strides.size() != view.shape.size())
-    throw Error(ErrorKind::kUser, fmt::format("{} strides for a shape of {} extents", view.strides.size(), view.shape.size()), where, "give one stride for each axis, or none");
+    throw Error(ErrorKind::kUser,
+                fmt::format("{} strides for a shape of {} extents", view.strides.size(), view.shape.size()), where,
+                "give one stride for each axis, or none");
   if (!view.data && count_of(view.shape) > 0)
-    throw Error(ErrorKind::kUser, fmt::format("the data is null, and the shape [{}] has {} elements", fmt::join(view.shape, ", "), count_of(view.shape)), where, "give memory that holds them");
+    throw Error(ErrorKind::kUser,
+                fmt::format("the data is null, and the shape [{}] has {} elements", fmt::join(view.shape, ", "),
+                            count_of(view.shape)),
+                where, "give memory that holds them");
 }
 
 }  // namespace stax::embed

@@ -88,12 +88,13 @@ Expr copied_extent(Node& n, const Value* x, int k) {
   return extent_from_front(n.b(), x, k);
 }
 
-/// Whether the copied extent needs no choice: it is a multiple of s, so both are 0, or s one of it. In the latter case another factor may be
-/// what is 0; [b*n, -1] of [b, n, 6] is [0, 6] then, whose second extent stays known, where copying literally would make it [b, 0].
-bool is_copy_of_zero(Builder& b, Expr s, Expr copied) {
-  if (s == copied) return true;
-  const std::optional<Expr> times = exact_quotient(b, s, copied);
-  return times || exact_quotient(b, copied, s);
+/// Whether a 0 that arithmetic on extents may give is looked at when the call comes. Copying literally would cost what is known of the
+/// extents, for shapes that are all empty: [b*n, -1] of [b, n, 6] is [0, 6], not [b, 0], and [b, n, 8] of [b*n, 8] is [b, 0, 8], not an
+/// error. So it is done only where a -1 lets several shapes fit and neither extent is a multiple of the other.
+bool decides_zero_at_run_time(Builder& b, Expr s, Expr copied, bool infers) {
+  if (!infers || s == copied) return false;
+  const bool related = exact_quotient(b, s, copied) || exact_quotient(b, copied, s);
+  return !related || (copied.is_constant() && !copied.is_constant(0));
 }
 
 /// An element of the shape is a constant, arithmetic on extents, or a number of the caller's; only the first and the last can
@@ -103,6 +104,7 @@ std::vector<Expr> reshaped_extents(Node& n, const Value* x, const std::vector<Ex
   const symbolic::ConstraintSet& facts = b.graph().constraints;
   const int count = static_cast<int>(shape.size());
   const Expr total = facts.simplify(b.product(x->type.extents));
+  const bool infers = std::any_of(shape.begin(), shape.end(), [](Expr e) { return e.is_constant(-1); });
   std::vector<Expr> extents, is_inferred;         // with 1 in place of what is inferred
   int surely_inferred = 0;
   for (int k = 0; k < count; ++k) {
@@ -119,7 +121,7 @@ std::vector<Expr> reshaped_extents(Node& n, const Value* x, const std::vector<Ex
       s = copied_extent(n, x, k);
     } else if (!allow_zero && facts.range(s).lo <= 0 && (!x->type.has_static_rank() || k < x->type.static_rank())) {
       const Expr copied = extent_from_front(b, x, k);
-      if (given || !is_copy_of_zero(b, s, copied)) s = symbolic::select(symbolic::equal(s, 0), copied, s);
+      if (given || decides_zero_at_run_time(b, s, copied, infers)) s = symbolic::select(symbolic::equal(s, 0), copied, s);
     }
     extents.push_back(symbolic::select(is_inferred[k], one_of(b), s));
   }

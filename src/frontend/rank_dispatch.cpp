@@ -65,6 +65,11 @@ std::optional<Importer::NodeResult> Importer::run_for_each_rank(Frame& frame, co
         inside.depth = frame.depth;
         const NodeResult result = run_operator(inside, proto, row, opset, with_rank(inner, inputs, ranked, static_cast<int>(r)));
         branch.facts = graph_->constraints;
+        // In a branch a check that must fail is left to run time; here it says that the rank is none for this operator.
+        for (const auto& op : branch.block->ops) {
+          const auto* check = op->as<tensor::Check>();
+          if (check && check->condition.is_constant(0)) throw UserError(check->message);
+        }
         if (!result.absent.empty()) unsupported("an optional value that depends on a rank");
         std::vector<Value*> outputs = result.outputs;
         outputs.resize(proto.output_size(), nullptr);

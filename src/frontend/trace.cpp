@@ -16,36 +16,49 @@ namespace stax::frontend {
 
 std::string describe(const Value* x) {
   std::vector<std::string> extents;
+  extents.reserve(x->type.extents.size());
   for (Expr e : x->type.extents) extents.push_back(e.str());
   return fmt::format("{}[{}]", ir::long_name_of(x->type.dtype), fmt::join(extents, ", "));
 }
 
-Tracer::Tracer() : graph_(std::make_unique<tensor::Graph>(std::make_shared<ir::Context>())), builder_(*graph_, graph_->body) { graph_->body.graph = graph_.get(); }
+Tracer::Tracer()
+    : graph_(std::make_unique<tensor::Graph>(std::make_shared<ir::Context>())), builder_(*graph_, graph_->body) {
+  graph_->body.graph = graph_.get();
+}
 
-void Tracer::fault(const std::string& problem, const std::string& how) const { user_error("{}: {}; {}", builder_.source, problem, how); }
+void Tracer::fault(const std::string& problem, const std::string& how) const {
+  user_error("{}: {}; {}", builder_.source, problem, how);
+}
 
 void Tracer::need(Accepts accepts, const Value* x) const {
   const DType t = x->type.dtype;
   switch (accepts) {
     case Accepts::kNumbers:
-      if (t == DType::kBool) fault("takes numbers, not bool", "cast() it first, or use logical_and(), logical_or(), logical_not()");
+      if (t == DType::kBool)
+        fault("takes numbers, not bool", "cast() it first, or use logical_and(), logical_or(), logical_not()");
       return;
     case Accepts::kFloats:
-      if (!ir::is_float(t)) fault(fmt::format("takes floats, not {}", ir::long_name_of(t)), "cast() it to a float first");
+      if (!ir::is_float(t))
+        fault(fmt::format("takes floats, not {}", ir::long_name_of(t)), "cast() it to a float first");
       return;
     case Accepts::kBools:
-      if (t != DType::kBool) fault(fmt::format("takes bool, not {}", ir::long_name_of(t)), "compare it first, or cast() it to bool");
+      if (t != DType::kBool)
+        fault(fmt::format("takes bool, not {}", ir::long_name_of(t)), "compare it first, or cast() it to bool");
       return;
     case Accepts::kAnything: return;
   }
 }
 
 void Tracer::need_same_dtype(const Value* a, const Value* b) const {
-  if (a->type.dtype != b->type.dtype) fault(fmt::format("its operands are {} and {}, of different types", describe(a), describe(b)), "cast() one of them to the type of the other");
+  if (a->type.dtype != b->type.dtype)
+    fault(fmt::format("its operands are {} and {}, of different types", describe(a), describe(b)),
+          "cast() one of them to the type of the other");
 }
 
 void Tracer::need_extents(const std::vector<Expr>& extents) {
-  if (extents.size() > tensor::kMaxRank) fault(fmt::format("makes a tensor of rank {}", extents.size()), fmt::format("ranks up to {} are possible", tensor::kMaxRank));
+  if (extents.size() > tensor::kMaxRank)
+    fault(fmt::format("makes a tensor of rank {}", extents.size()),
+          fmt::format("ranks up to {} are possible", tensor::kMaxRank));
   for (Expr e : extents) {
     need_bound(e);
     builder_.check(symbolic::less_equal(builder_.constant_expr(0), e), "an extent is {0}, below 0", {e});
@@ -54,15 +67,19 @@ void Tracer::need_extents(const std::vector<Expr>& extents) {
 
 int Tracer::axis_of(int axis, const Value* x) const {
   const int rank = x->type.static_rank();
-  if (axis < -rank || axis >= rank) fault(fmt::format("there is no axis {} in {}", axis, describe(x)), fmt::format("axes of rank {} are {} .. {}", rank, -rank, rank - 1));
+  if (axis < -rank || axis >= rank)
+    fault(fmt::format("there is no axis {} in {}", axis, describe(x)),
+          fmt::format("axes of rank {} are {} .. {}", rank, -rank, rank - 1));
   return axis < 0 ? axis + rank : axis;
 }
 
 std::vector<int> Tracer::axes_of(const std::vector<int>& axes, const Value* x) const {
   std::vector<int> result;
+  result.reserve(axes.size());
   for (int axis : axes) result.push_back(axis_of(axis, x));
   std::sort(result.begin(), result.end());
-  if (std::adjacent_find(result.begin(), result.end()) != result.end()) fault("an axis is named twice", "name each axis once");
+  if (std::adjacent_find(result.begin(), result.end()) != result.end())
+    fault("an axis is named twice", "name each axis once");
   if (axes.empty())
     for (int axis = 0; axis < x->type.static_rank(); ++axis) result.push_back(axis);
   return result;
@@ -72,12 +89,17 @@ std::vector<int> Tracer::axes_of(const std::vector<int>& axes, const Value* x) c
 
 Expr Tracer::dim(const std::string& name, symbolic::Interval range, int64_t multiple) {
   if (range.lo < 0 || range.hi < range.lo || multiple < 1)
-    fault(fmt::format("dim '{}' has the range {}..{} in steps of {}", name, range.lo, range.hi, multiple), "give 0 <= lo <= hi and a multiple of 1 or more");
+    fault(fmt::format("dim '{}' has the range {}..{} in steps of {}", name, range.lo, range.hi, multiple),
+          "give 0 <= lo <= hi and a multiple of 1 or more");
   auto [it, fresh] = dims_.try_emplace(name);
   if (fresh) {
-    it->second = builder_.exprs().new_symbol({.name = name, .kind = symbolic::SymbolKind::kDim, .range = range, .multiple = multiple});
-  } else if (const symbolic::SymbolInfo& known = it->second.symbol(); known.range != range || known.multiple != multiple) {
-    fault(fmt::format("dim '{}' has the range {}..{} here and {}..{} before", name, range.lo, range.hi, known.range.lo, known.range.hi), "make the dim once and use it in all places");
+    it->second = builder_.exprs().new_symbol(
+        {.name = name, .kind = symbolic::SymbolKind::kDim, .range = range, .multiple = multiple});
+  } else if (const symbolic::SymbolInfo& known = it->second.symbol();
+             known.range != range || known.multiple != multiple) {
+    fault(fmt::format("dim '{}' has the range {}..{} here and {}..{} before", name, range.lo, range.hi, known.range.lo,
+                      known.range.hi),
+          "make the dim once and use it in all places");
   }
   return it->second;
 }
@@ -85,26 +107,40 @@ Expr Tracer::dim(const std::string& name, symbolic::Interval range, int64_t mult
 void Tracer::need_bound(Expr e) const {
   for (Expr s : symbolic::free_symbols(e))
     if (std::find(bound_.begin(), bound_.end(), s) == bound_.end())
-      fault(fmt::format("dim '{}' is the extent of no input, so that a call cannot tell it", s.symbol().name), "make it an extent of an input by itself");
+      fault(fmt::format("dim '{}' is the extent of no input, so that a call cannot tell it", s.symbol().name),
+            "make it an extent of an input by itself");
 }
 
 std::vector<Value*> Tracer::inputs(const std::vector<Input>& inputs) {
-  struct Relation { const Input* input; size_t axis; Expr symbol, extent; };
+  struct Relation {
+    const Input* input;
+    size_t axis;
+    Expr symbol, extent;
+  };
   std::vector<Relation> relations;
   std::vector<Value*> values;
   std::set<std::string> names;
   for (const Input& input : inputs) {
-    if (input.name.empty() || !names.insert(input.name).second) fault(fmt::format("two inputs have the name '{}', or one has none", input.name), "give each input a name of its own");
-    if (input.extents.size() > tensor::kMaxRank) fault(fmt::format("input '{}' has rank {}", input.name, input.extents.size()), fmt::format("ranks up to {} are possible", tensor::kMaxRank));
+    if (input.name.empty() || !names.insert(input.name).second)
+      fault(fmt::format("two inputs have the name '{}', or one has none", input.name),
+            "give each input a name of its own");
+    if (input.extents.size() > tensor::kMaxRank)
+      fault(fmt::format("input '{}' has rank {}", input.name, input.extents.size()),
+            fmt::format("ranks up to {} are possible", tensor::kMaxRank));
     std::vector<Expr> extents;
     for (size_t axis = 0; axis < input.extents.size(); ++axis) {
       Expr e = input.extents[axis];
-      if (e.is_constant() && e.constant() < 0) fault(fmt::format("input '{}' has the extent {}", input.name, e.constant()), "give extents of 0 or more, or a dim()");
+      if (e.is_constant() && e.constant() < 0)
+        fault(fmt::format("input '{}' has the extent {}", input.name, e.constant()),
+              "give extents of 0 or more, or a dim()");
       if (!e.is_constant() && !e.is_symbol()) {
         const symbolic::Interval range = e.range();
         const std::string name = fmt::format("{}[{}]", input.name, axis);
         Expr symbol = builder_.exprs().new_symbol(
-            {.name = name, .kind = symbolic::SymbolKind::kDim, .range = {std::max<int64_t>(0, range.lo), std::max<int64_t>(0, std::min(range.hi, symbolic::kMaxExtent))}, .multiple = 1});
+            {.name = name,
+             .kind = symbolic::SymbolKind::kDim,
+             .range = {std::max<int64_t>(0, range.lo), std::max<int64_t>(0, std::min(range.hi, symbolic::kMaxExtent))},
+             .multiple = 1});
         relations.push_back({&input, axis, symbol, e});
         e = symbol;
       }
@@ -119,7 +155,9 @@ std::vector<Value*> Tracer::inputs(const std::vector<Input>& inputs) {
   for (const Relation& r : relations) {
     need_bound(r.extent);
     builder_.source.clear();
-    builder_.check(symbolic::equal(r.symbol, r.extent), fmt::format("input '{}' has extent {{0}} at axis {}, which must be {} = {{1}}", r.input->name, r.axis, r.extent.str()),
+    builder_.check(symbolic::equal(r.symbol, r.extent),
+                   fmt::format("input '{}' has extent {{0}} at axis {}, which must be {} = {{1}}", r.input->name,
+                               r.axis, r.extent.str()),
                    {r.symbol, r.extent});
   }
   return values;
@@ -129,7 +167,8 @@ std::unique_ptr<tensor::Graph> Tracer::finish(const std::vector<std::pair<std::s
   if (outputs.empty()) fault("the function returns no outputs", "return a Var, a TraceOutput, or several");
   std::set<std::string> names;
   for (const auto& [name, value] : outputs) {
-    if (!names.insert(name).second) fault(fmt::format("two outputs have the name '{}'", name), "give each output a name of its own");
+    if (!names.insert(name).second)
+      fault(fmt::format("two outputs have the name '{}'", name), "give each output a name of its own");
     graph_->outputs.push_back({name, value});
     graph_->body.outputs.push_back(value);
   }
@@ -151,7 +190,8 @@ Value* Tracer::binary(ScalarOp op, Value* a, Value* b, Accepts accepts) {
 
 Value* Tracer::relu(Value* x) {
   need(Accepts::kNumbers, x);
-  return builder_.pointwise({x}, [](std::span<const Scalar> v) { return ir::binary(ScalarOp::kMax, v[0], like(v[0], 0)); });
+  return builder_.pointwise({x},
+                            [](std::span<const Scalar> v) { return ir::binary(ScalarOp::kMax, v[0], like(v[0], 0)); });
 }
 
 Value* Tracer::gelu(Value* x) {
@@ -159,7 +199,8 @@ Value* Tracer::gelu(Value* x) {
   const DType t = x->type.dtype;
   return builder_.pointwise({x}, [&](std::span<const Scalar> args) {
     const Scalar v = ir::cast(ir::compute_type(t), args[0]);
-    return ir::cast(t, like(v, 0.5) * v * (like(v, 1) + ir::unary(ScalarOp::kErf, v * like(v, std::numbers::sqrt2 / 2))));
+    return ir::cast(t,
+                    like(v, 0.5) * v * (like(v, 1) + ir::unary(ScalarOp::kErf, v * like(v, std::numbers::sqrt2 / 2))));
   });
 }
 
@@ -174,7 +215,8 @@ Value* Tracer::where(Value* condition, Value* a, Value* b) {
 Value* Tracer::matmul(Value* a, Value* b) {
   need(Accepts::kNumbers, a);
   need_same_dtype(a, b);
-  if (a->type.static_rank() < 1 || b->type.static_rank() < 1) fault(fmt::format("multiplies {} and {}", describe(a), describe(b)), "give tensors of rank 1 or more, or use *");
+  if (a->type.static_rank() < 1 || b->type.static_rank() < 1)
+    fault(fmt::format("multiplies {} and {}", describe(a), describe(b)), "give tensors of rank 1 or more, or use *");
   return builder_.matmul(a, b);
 }
 
@@ -189,14 +231,17 @@ Value* Tracer::layer_norm(Value* x, Value* scale, Value* bias, double epsilon) {
   need_same_dtype(x, bias);
   axis_of(-1, x);
   for (const Value* parameter : {scale, bias})
-    if (parameter->type.static_rank() > x->type.static_rank()) fault(fmt::format("scale or bias is {}, the input {}", describe(parameter), describe(x)), "give parameters of the last axis");
+    if (parameter->type.static_rank() > x->type.static_rank())
+      fault(fmt::format("scale or bias is {}, the input {}", describe(parameter), describe(x)),
+            "give parameters of the last axis");
   return builder_.layer_norm(x, -1, epsilon, scale, bias);
 }
 
 Value* Tracer::sum(Value* x, const std::vector<int>& axes, bool keep_axes) {
   need(Accepts::kNumbers, x);
   const DType t = x->type.dtype, inner = ir::is_float(t) ? sum_accumulator(t) : t;
-  return builder_.reduce_axes(tensor::Combiner::kSum, x, axes_of(axes, x), keep_axes, inner, [&](Body&, Scalar total) { return ir::cast(t, total); });
+  return builder_.reduce_axes(tensor::Combiner::kSum, x, axes_of(axes, x), keep_axes, inner,
+                              [&](Body&, Scalar total) { return ir::cast(t, total); });
 }
 
 Value* Tracer::mean(Value* x, const std::vector<int>& axes, bool keep_axes) {
@@ -219,7 +264,8 @@ Value* Tracer::argmax(Value* x, int axis) {
 Value* Tracer::reshape(Value* x, std::vector<Expr> extents) {
   const auto open = std::find_if(extents.begin(), extents.end(), [](Expr e) { return e.is_constant(-1); });
   if (open != extents.end()) {
-    if (std::find_if(open + 1, extents.end(), [](Expr e) { return e.is_constant(-1); }) != extents.end()) fault("two extents are -1", "leave one extent open at most");
+    if (std::find_if(open + 1, extents.end(), [](Expr e) { return e.is_constant(-1); }) != extents.end())
+      fault("two extents are -1", "leave one extent open at most");
     *open = builder_.constant_expr(1);
     *open = symbolic::floordiv(builder_.product(x->type.extents), builder_.product(extents));
   }
@@ -232,13 +278,17 @@ Value* Tracer::transpose(Value* x, const std::vector<int>& permutation) {
   for (int axis : permutation) axes.push_back(axis_of(axis, x));
   std::iota(all.begin(), all.end(), 0);
   if (!std::is_permutation(axes.begin(), axes.end(), all.begin(), all.end()))
-    fault(fmt::format("[{}] is no permutation of the {} axes of {}", fmt::join(permutation, ", "), all.size(), describe(x)), "name each axis once");
+    fault(fmt::format("[{}] is no permutation of the {} axes of {}", fmt::join(permutation, ", "), all.size(),
+                      describe(x)),
+          "name each axis once");
   return builder_.transpose(x, axes);
 }
 
 Value* Tracer::broadcast_to(Value* x, const std::vector<Expr>& extents) {
   need_extents(extents);
-  if (extents.size() < x->type.extents.size()) fault(fmt::format("cannot broadcast {} to rank {}", describe(x), extents.size()), "give at least as many extents as it has");
+  if (extents.size() < x->type.extents.size())
+    fault(fmt::format("cannot broadcast {} to rank {}", describe(x), extents.size()),
+          "give at least as many extents as it has");
   return builder_.broadcast_to(x, extents);
 }
 
@@ -247,7 +297,9 @@ Value* Tracer::concat(const std::vector<Value*>& parts, int axis) {
   const int position = axis_of(axis, parts[0]);
   for (const Value* part : parts) {
     need_same_dtype(parts[0], part);
-    if (part->type.static_rank() != parts[0]->type.static_rank()) fault(fmt::format("cannot concatenate {} and {}", describe(parts[0]), describe(part)), "reshape() them to one rank");
+    if (part->type.static_rank() != parts[0]->type.static_rank())
+      fault(fmt::format("cannot concatenate {} and {}", describe(parts[0]), describe(part)),
+            "reshape() them to one rank");
   }
   return builder_.concat(parts, position);
 }
@@ -272,10 +324,12 @@ Value* Tracer::slice(Value* x, int axis, Expr start, Expr stop, int64_t step) {
 }
 
 Value* Tracer::gather(Value* x, Value* indices, int axis) {
-  if (indices->type.dtype != DType::kI32 && indices->type.dtype != DType::kI64) fault(fmt::format("its indices are {}", describe(indices)), "cast() them to int32 or int64");
+  if (indices->type.dtype != DType::kI32 && indices->type.dtype != DType::kI64)
+    fault(fmt::format("its indices are {}", describe(indices)), "cast() them to int32 or int64");
   axis = axis_of(axis, x);
   const size_t rank = x->type.extents.size() + indices->type.extents.size() - 1;
-  if (rank > tensor::kMaxRank) fault(fmt::format("makes a tensor of rank {}", rank), fmt::format("ranks up to {} are possible", tensor::kMaxRank));
+  if (rank > tensor::kMaxRank)
+    fault(fmt::format("makes a tensor of rank {}", rank), fmt::format("ranks up to {} are possible", tensor::kMaxRank));
   return builder_.gather(x, indices, axis);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Spells a traced C++ function as tensor IR. Every operation checks its operands: a fault is a UserError "place: problem; how", where the place is
-// what the caller set with at(), such as "main.cpp:42: matmul".
+// Spells a traced C++ function as tensor IR. Every operation checks its operands: a fault is a UserError "place:
+// problem; how", where the place is what the caller set with at(), such as "main.cpp:42: matmul".
 #include <map>
 #include <memory>
 #include <string>
@@ -28,8 +28,13 @@ class Tracer {
   // ---- dims and inputs
   /// The same name is the same dim; a second range for it is a fault.
   Expr dim(const std::string& name, symbolic::Interval range, int64_t multiple);
-  /// All inputs at once, before any operation. An extent that is no constant or symbol is compared in each call; what it is made of must be extents of inputs by themselves.
-  struct Input { std::string name; DType dtype; std::vector<Expr> extents; };
+  /// All inputs at once, before any operation. An extent that is no constant or symbol is compared in each call; what
+  /// it is made of must be extents of inputs by themselves.
+  struct Input {
+    std::string name;
+    DType dtype;
+    std::vector<Expr> extents;
+  };
   std::vector<Value*> inputs(const std::vector<Input>& inputs);
   /// A fault if `e` has a symbol that no input binds.
   void need_bound(Expr e) const;
@@ -48,7 +53,7 @@ class Tracer {
   Value* layer_norm(Value* x, Value* scale, Value* bias, double epsilon);
   Value* sum(Value* x, const std::vector<int>& axes, bool keep_axes);
   Value* mean(Value* x, const std::vector<int>& axes, bool keep_axes);
-  Value* extreme(tensor::Combiner combiner, Value* x, const std::vector<int>& axes, bool keep_axes);   // kMin, kMax
+  Value* extreme(tensor::Combiner combiner, Value* x, const std::vector<int>& axes, bool keep_axes);  // kMin, kMax
   Value* argmax(Value* x, int axis);
   /// One extent may be -1: what is left.
   Value* reshape(Value* x, std::vector<Expr> extents);

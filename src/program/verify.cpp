@@ -117,7 +117,7 @@ class Verifier {
         if (const auto* p = std::get_if<ProcedureStep>(&step)) allocated_before |= p->procedure == Procedure::kTopK || p->procedure == Procedure::kDeterminant;
         if (allocated_before) computed_expr(p_.values[v].bytes);
       });
-      exact(step);
+      std::visit([this](const auto& exactly) { exact(exactly); }, step);
       for_each_result(step, [&](ValueRef v) { make(v); });
     }
     while (segment + 1 < b.segments.size()) enter(b.segments[++segment]);
@@ -251,10 +251,6 @@ class Verifier {
     bindings(s.bindings, 1, [&](uint32_t) { return std::vector<ValueRef>{s.result}; });
     if (s.op == SequenceOp::kSplit) axis(s.axis < 0 ? s.axis + static_cast<int64_t>(rank(s.operands[0])) : s.axis, s.operands[0]);
   }
-  void exact(const Step& step) {
-    std::visit([this](const auto& s) { exact(s); }, step);
-  }
-
   static constexpr size_t kMostAxes = 8;   // of a value of run-time rank
 
   const Program& p_;

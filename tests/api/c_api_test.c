@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C interface, from C99: c_api_test FOLDER_OF_MODELS. Runs on dense.stax, nonzero.stax and sequence.stax, so that both libraries can be tested. */
+/* The C interface, from C99: c_api_test FOLDER_OF_MODELS. Runs on dense.stax, nonzero.stax and sequence.stax, so that
+ * both libraries can be tested. */
 #include <stax/c_api.h>
 
 #include <math.h>
@@ -51,7 +52,8 @@ static void test_dense(const char* folder) {
   CHECK(stax_run(model, inputs, 1, &result) == STAX_OK);
   CHECK(stax_result_count(result) == 1);
   const stax_dl_tensor* got = stax_result_tensor(result, 0);
-  CHECK(got->ndim == 2 && got->shape[0] == 2 && got->shape[1] == 3 && got->device.device_type == STAX_DL_CPU && got->byte_offset == 0);
+  CHECK(got->ndim == 2 && got->shape[0] == 2 && got->shape[1] == 3 && got->device.device_type == STAX_DL_CPU &&
+        got->byte_offset == 0 && got->strides[0] == 3 && got->strides[1] == 1);
   for (int r = 0; r < 2; ++r)
     for (int c = 0; c < 3; ++c) CHECK(fabsf(((const float*)got->data)[3 * r + c] - dense(x + 4 * r, c)) < 1e-5f);
 
@@ -85,7 +87,8 @@ static void test_dense(const char* folder) {
   in.dtype.bits = 64;
   stax_result* none = NULL;
   CHECK(stax_run(model, inputs, 1, &none) == STAX_ERROR_USER && none == NULL);
-  CHECK(strcmp(stax_last_error_where(), "input 'x'") == 0 && strstr(stax_last_error_what(), "float64") && strlen(stax_last_error_how()) > 0);
+  CHECK(strcmp(stax_last_error_where(), "input 'x'") == 0 && strstr(stax_last_error_what(), "float64") &&
+        strlen(stax_last_error_how()) > 0);
   in.dtype.bits = 32;
   in.dtype.code = 17;
   CHECK(stax_run(model, inputs, 1, &none) == STAX_ERROR_USER && strstr(stax_last_error(), "17"));
@@ -107,7 +110,11 @@ static void test_dense(const char* folder) {
   versioned->deleter(versioned);
 }
 
-struct memory { void* data[2]; int64_t extents[2][2]; int calls; };
+struct memory {
+  void* data[2];
+  int64_t extents[2][2];
+  int calls;
+};
 
 static void* allocate(void* context, size_t output, stax_dl_data_type dtype, const int64_t* shape, int32_t ndim) {
   struct memory* memory = context;
@@ -149,13 +156,16 @@ static void test_sequence(const char* folder) {
   CHECK(stax_input(model, 0)->is_sequence && stax_input(model, 0)->ndim == -1);
   float a[2] = {1, 2}, b[4] = {3, 4, 5, 6};
   int64_t shape_a[2] = {1, 2}, shape_b[2] = {2, 2};
-  stax_dl_tensor first = stax_cpu_tensor(a, STAX_DL_FLOAT, 32, 2, shape_a), second = stax_cpu_tensor(b, STAX_DL_FLOAT, 32, 2, shape_b);
+  stax_dl_tensor first = stax_cpu_tensor(a, STAX_DL_FLOAT, 32, 2, shape_a),
+                 second = stax_cpu_tensor(b, STAX_DL_FLOAT, 32, 2, shape_b);
   const stax_dl_tensor* elements[] = {&first};
   stax_value inputs[2] = {{NULL, elements, 1}, {&second, NULL, 0}};
   stax_result* result = NULL;
   CHECK(stax_run_values(model, inputs, 2, &result) == STAX_OK);
-  CHECK(stax_result_tensor(result, 0) == NULL && stax_result_length(result, 0) == 2 && stax_result_length(result, 1) == 0);
-  CHECK(stax_result_element(result, 0, 1)->shape[0] == 2 && ((const float*)stax_result_element(result, 0, 1)->data)[3] == 6);
+  CHECK(stax_result_tensor(result, 0) == NULL && stax_result_length(result, 0) == 2 &&
+        stax_result_length(result, 1) == 0);
+  CHECK(stax_result_element(result, 0, 1)->shape[0] == 2 &&
+        ((const float*)stax_result_element(result, 0, 1)->data)[3] == 6);
   CHECK(stax_result_element(result, 0, 2) == NULL);
   CHECK(*(const int64_t*)stax_result_tensor(result, 1)->data == 2);
   stax_result_free(result);
@@ -179,13 +189,15 @@ int main(int argc, char** argv) {
     stax_model_free(model);
   } else {
     CHECK(stax_load(path_of(argv[1], "dense.onnx"), &options, &model) == STAX_ERROR_UNSUPPORTED);
-    CHECK(strstr(stax_last_error_what(), "this is the runtime library") && strstr(stax_last_error_how(), "stax compile"));
+    CHECK(strstr(stax_last_error_what(), "this is the runtime library") &&
+          strstr(stax_last_error_how(), "stax compile"));
   }
   stax_model_free(NULL);
   stax_result_free(NULL);
   test_dense(argv[1]);
   test_allocator(argv[1]);
   test_sequence(argv[1]);
-  printf("stax %s, %s compiler: %s\n", stax_version(), stax_has_compiler() ? "with" : "without", faults ? "FAILED" : "ok");
+  printf("stax %s, %s compiler: %s\n", stax_version(), stax_has_compiler() ? "with" : "without",
+         faults ? "FAILED" : "ok");
   return faults ? 1 : 0;
 }

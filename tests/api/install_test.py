@@ -115,7 +115,7 @@ def check_read_text(text, models):
         letters = [l for n, l in enumerate(best) if l and (n == 0 or l != best[n - 1])]
         line = "".join("_" if l == 27 else chr(ord("a") + l - 1) for l in letters)
         assert f"line of {width}: '{line}'" in text, f"expected '{line}'\n{text}"
-    assert "packed 4 inputs" in text, text
+    assert "packed 3 inputs" in text, text
     assert len(re.search(r"line of 512: '(.*)'", text)[1]) > 20, text
 
 
@@ -151,15 +151,19 @@ def main():
         step("installed")
         examples = build_with_cmake(tree, folder)
         step("examples built through find_package")
-        plain = build_with_pkg_config(tree, folder)
-        step("examples built through pkg-config")
+        ways = [examples]
+        if shutil.which("pkg-config"):
+            ways.append(build_with_pkg_config(tree, folder))
+            step("examples built through pkg-config")
+        else:
+            print("no pkg-config here: that way is left out")
         models = folder / "models"
         run(sys.executable, tree / "share/doc/stax/examples/make_models.py", models)
         run(tree / "bin/stax", "compile", models / "classify.onnx", "-o", models / "classify.stax")
         check_classify(run(examples / "classify", models / "classify.onnx"), models)
         check_read_text(run(examples / "read_text", models / "read_text.onnx"), models)
         check_kv_cache(run(examples / "kv_cache", models / "decoder.onnx"), models)
-        for built in (examples, plain):
+        for built in ways:
             assert "largest error" in run(built / "traced", models / "traced.stax")
             check_run_compiled(run(built / "run_compiled", models / "classify.stax"), models)
         # What a user sees who makes a mistake.

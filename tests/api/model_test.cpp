@@ -2,6 +2,7 @@
 // The C++ API on models from files. Links with libstax and sees its public headers only.
 #include <gtest/gtest.h>
 #include <stax/stax.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
@@ -92,7 +93,7 @@ TEST(Model, describes_inputs_and_outputs) {
   EXPECT_EQ(m.output("y"), 0u);
   EXPECT_TRUE(has(error_of([&] { m.input("z"); }).how(), "'x'"));
   Model views = load("views.onnx");
-  EXPECT_EQ(views.outputs()[views.output("flat")].extents[0].name, "2*n");
+  EXPECT_EQ(views.outputs()[views.output("flat")].extents[0].name, "n*2");
 }
 
 TEST(Model, runs_at_any_extent) {
@@ -126,10 +127,11 @@ TEST(Model, writes_into_the_callers_memory) {
 TEST(Model, output_may_share_memory_with_an_input) {
   Model m = load("views.onnx");
   std::vector<float> x = counting(8), want_line(8), flat(8), same(8), again(8), line(8);
-  std::vector<float> positive = x;   // input and output
+  std::vector<float> positive = x;  // input and output
   for (size_t k = 0; k < 8; ++k) want_line[k] = -x[k];
   m.run({view(positive.data(), {4, 2})},
-        {view(flat.data(), {8}), view(same.data(), {4, 2}), view(positive.data(), {4, 2}), view(again.data(), {4, 2}), view(line.data(), {8})});
+        {view(flat.data(), {8}), view(same.data(), {4, 2}), view(positive.data(), {4, 2}), view(again.data(), {4, 2}),
+         view(line.data(), {8})});
   std::vector<float> want = x;
   for (float& v : want) v = std::max(0.0f, v);
   EXPECT_EQ(positive, want);
@@ -138,7 +140,8 @@ TEST(Model, output_may_share_memory_with_an_input) {
   EXPECT_EQ(same, x);
   EXPECT_EQ(line, want_line);
   Error e = error_of([&] {
-    m.run({view(x.data(), {4, 2})}, {view(flat.data(), {8}), view(same.data(), {4, 2}), view(flat.data(), {4, 2}), view(again.data(), {4, 2}), view(line.data(), {8})});
+    m.run({view(x.data(), {4, 2})}, {view(flat.data(), {8}), view(same.data(), {4, 2}), view(flat.data(), {4, 2}),
+                                     view(again.data(), {4, 2}), view(line.data(), {8})});
   });
   EXPECT_TRUE(has(e.what(), "'positive'") && has(e.what(), "'flat'")) << e.what();
 }
@@ -146,8 +149,8 @@ TEST(Model, output_may_share_memory_with_an_input) {
 TEST(Model, reshaped_outputs_are_written_in_place) {
   Model m = load("views.onnx");
   std::vector<float> x = counting(6), flat(6), same(6), positive(6), again(6), line(6);
-  m.run({view(x.data(), {3, 2})},
-        {view(flat.data(), {6}), view(same.data(), {3, 2}), view(positive.data(), {3, 2}), view(again.data(), {3, 2}), view(line.data(), {6})});
+  m.run({view(x.data(), {3, 2})}, {view(flat.data(), {6}), view(same.data(), {3, 2}), view(positive.data(), {3, 2}),
+                                   view(again.data(), {3, 2}), view(line.data(), {6})});
   // The input as an output, and the second and third name of one value, have to be copied; the reshaped ones not.
   EXPECT_EQ(m.statistics().copied_outputs, 3);
 }
@@ -164,7 +167,7 @@ TEST(Model, outputs_that_share_memory_inside_are_apart_when_written_to) {
 
 TEST(Model, packs_strided_inputs_once) {
   Model m = load("dense.onnx");
-  std::vector<float> x = counting(24);   // [4, 6], read as its transpose [6, 4]
+  std::vector<float> x = counting(24);  // [4, 6], read as its transpose [6, 4]
   std::vector<float> packed;
   for (size_t i = 0; i < 6; ++i)
     for (size_t j = 0; j < 4; ++j) packed.push_back(x[j * 6 + i]);
@@ -192,7 +195,8 @@ TEST(Model, writes_strided_outputs) {
   m.run({view(x.data(), {2, 4})}, {view(both.data() + 4, {2, 3}, {8, 1})});
   std::vector<float> want = dense(x);
   for (size_t row = 0; row < 2; ++row)
-    for (size_t c = 0; c < 8; ++c) EXPECT_FLOAT_EQ(both[row * 8 + c], c >= 4 && c < 7 ? want[row * 3 + c - 4] : -7) << row << " " << c;
+    for (size_t c = 0; c < 8; ++c)
+      EXPECT_FLOAT_EQ(both[row * 8 + c], c >= 4 && c < 7 ? want[row * 3 + c - 4] : -7) << row << " " << c;
   EXPECT_EQ(m.statistics().copied_outputs, 1);
 }
 
@@ -200,12 +204,13 @@ TEST(Model, allocation_callback_gets_shapes_that_data_decides) {
   Model m = load("nonzero.onnx");
   std::vector<float> x{0, 2, 0, 3, 4, 0};
   std::vector<std::vector<char>> memory(2);
-  std::vector<Shape> shapes = m.run({view(x.data(), {6})}, [&](size_t output, DType t, std::span<const int64_t> shape) -> void* {
-    size_t n = stax::byte_size(t);
-    for (int64_t e : shape) n *= static_cast<size_t>(e);
-    memory[output].resize(n);
-    return memory[output].data();
-  });
+  std::vector<Shape> shapes =
+      m.run({view(x.data(), {6})}, [&](size_t output, DType t, std::span<const int64_t> shape) -> void* {
+        size_t n = stax::byte_size(t);
+        for (int64_t e : shape) n *= static_cast<size_t>(e);
+        memory[output].resize(n);
+        return memory[output].data();
+      });
   EXPECT_EQ(shapes[0], (Shape{1, 3}));
   EXPECT_EQ(shapes[1], (Shape{6}));
   const auto* where = reinterpret_cast<const int64_t*>(memory[0].data());
@@ -216,7 +221,7 @@ TEST(Model, allocation_callback_gets_shapes_that_data_decides) {
 
   std::vector<float> none(4);
   shapes = m.run({view(none.data(), {4})}, [&](size_t output, DType, std::span<const int64_t> shape) -> void* {
-    if (output == 0) return nullptr;   // nothing is needed
+    if (output == 0) return nullptr;  // nothing is needed
     memory[1].resize(static_cast<size_t>(shape[0]) * 4);
     return memory[1].data();
   });
@@ -226,14 +231,17 @@ TEST(Model, allocation_callback_gets_shapes_that_data_decides) {
 TEST(Model, what_the_callback_throws_passes_through) {
   Model m = load("nonzero.onnx");
   std::vector<float> x{1, 0, 1};
-  struct Mine { int number; };
+  struct Mine {
+    int number;
+  };
   try {
     m.run({view(x.data(), {3})}, [](size_t, DType, std::span<const int64_t>) -> void* { throw Mine{42}; });
     ADD_FAILURE();
   } catch (const Mine& mine) {
     EXPECT_EQ(mine.number, 42);
   }
-  Error e = error_of([&] { m.run({view(x.data(), {3})}, [](size_t, DType, std::span<const int64_t>) -> void* { return nullptr; }); });
+  Error e = error_of(
+      [&] { m.run({view(x.data(), {3})}, [](size_t, DType, std::span<const int64_t>) -> void* { return nullptr; }); });
   EXPECT_EQ(e.kind(), ErrorKind::kOutOfMemory);
   // And the model is as usable as before.
   EXPECT_EQ(m.run({view(x.data(), {3})})[0].shape(), (Shape{1, 2}));
@@ -274,7 +282,7 @@ TEST(Model, sequences) {
 
 TEST(Model, compiled_file_gives_the_same) {
   Model m = load("dense.onnx", {.dims = {{"batch", {0, 100}}}});
-  std::string path = testing::TempDir() + "stax_api_dense.stax";
+  std::string path = testing::TempDir() + "stax_api_dense_" + std::to_string(getpid()) + ".stax";
   m.compile_to(path);
   std::vector<float> x = counting(28), y(21);
   for (int way = 0; way < 2; ++way) {
@@ -288,7 +296,7 @@ TEST(Model, compiled_file_gives_the_same) {
     EXPECT_EQ(std::filesystem::file_size(path + ".again"), bytes.size());
   }
   EXPECT_TRUE(has(error_of([&] { Model::load(path, {.dims = {{"batch", {1, 2}}}}); }).what(), "compiled"));
-  EXPECT_TRUE(has(error_of([&] { m.compile_to("/nonexistent/folder/m.stax"); }).what(), "/nonexistent"));
+  EXPECT_TRUE(has(error_of([&] { m.compile_to(path + "/below.stax"); }).what(), path));  // a file is no folder
   std::filesystem::remove(path);
   std::filesystem::remove(path + ".again");
 }

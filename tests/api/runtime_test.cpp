@@ -2,10 +2,15 @@
 // libstax_runtime in a process that has no compiler: runtime_test FOLDER_OF_MODELS. Prints what loading takes.
 #include <stax/stax.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #ifndef STAX_RUNTIME_ONLY
 #error "the runtime target says that it is one"
@@ -73,6 +78,19 @@ int main(int argc, char** argv) {
   } catch (const stax::Error& e) {
     CHECK(e.kind() == stax::ErrorKind::kUnsupported);
   }
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      std::vector<float> mine(4 * 3000, 0.5f), result(3 * 3000);
+      for (int k = 0; k < 40; ++k) {
+        int64_t n = (t * 977 + k * 131) % 3000;
+        model.run({stax::view(mine.data(), {n, 4})}, {stax::view(result.data(), {n, 3})});
+        for (int64_t r = 0; r < n; ++r) wrong += std::abs(result[static_cast<size_t>(3 * r)] - 0.375f) > 1e-6f;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(wrong == 0);
   for (const char* library : {"LLVM", "protobuf", "libzip"}) CHECK(!is_mapped(library));
   std::printf("runtime: %s\n", faults ? "FAILED" : "ok");
   return faults ? 1 : 0;

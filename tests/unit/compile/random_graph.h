@@ -106,8 +106,10 @@ class RandomGraph {
     auto& s = b.scalars();
     if (t == DType::kBool) return s.op(one_of({ScalarOp::kAnd, ScalarOp::kOr, ScalarOp::kXor}), {x, y});
     if (ir::is_float(t)) {
-      if (chance(15)) return ir::select(ir::less(x, y), x + y, x - y);
-      return s.op(one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kDiv}), {x, y});
+      if (!inexact && chance(15)) return ir::select(ir::less(x, y), x + y, x - y);
+      const ScalarOp op = one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kDiv});
+      inexact |= op == ScalarOp::kDiv;
+      return s.op(op, {x, y});
     }
     return s.op(one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kDiv, ScalarOp::kModFloor, ScalarOp::kAnd, ScalarOp::kXor}), {x, y});
   }
@@ -117,11 +119,11 @@ class RandomGraph {
     if (t == DType::kBool) return chance(50) ? s.op(ScalarOp::kNot, {x}) : x;
     if (ir::is_float(t)) {
       switch (pick(8)) {
-        case 0: return s.op(one_of({ScalarOp::kExp, ScalarOp::kTanh, ScalarOp::kSigmoid, ScalarOp::kErf}), {s.op(ScalarOp::kMin, {x, s.constant(t, 4)})});
-        case 1: return s.op(ScalarOp::kSqrt, {s.op(ScalarOp::kAbs, {x})});
+        case 0: inexact = true; return s.op(one_of({ScalarOp::kExp, ScalarOp::kTanh, ScalarOp::kSigmoid, ScalarOp::kErf}), {s.op(ScalarOp::kMin, {x, s.constant(t, 4)})});
+        case 1: inexact = true; return s.op(ScalarOp::kSqrt, {s.op(ScalarOp::kAbs, {x})});
         case 2: return s.op(ScalarOp::kNeg, {x});
         case 3: return s.op(ScalarOp::kMax, {x, s.constant(t, 0)});
-        case 4: return s.op(one_of({ScalarOp::kFloor, ScalarOp::kRoundEven}), {x});
+        case 4: return inexact ? x : s.op(one_of({ScalarOp::kFloor, ScalarOp::kRoundEven}), {x});
         case 5: return ir::select(ir::unary(ScalarOp::kIsNan, x), s.constant(t, 3), x);
         default: return x;
       }
@@ -157,13 +159,14 @@ class RandomGraph {
 
   Value* map() {
     current = extents(pick(5));
+    inexact = false;
     const DType t = chance(10) ? DType::kBool : number_type();
     const Data data = ir::is_float(t) && chance(25) ? Data::kSpecial : Data::kTame;
     return b.map(current, [&](Body& body) {
       Scalar x = operand(body, t, data);
       for (int k = pick(3); k > 0; --k) x = decorate(combine(x, operand(body, t, data)));
       if (!current.empty() && chance(20)) x = combine(x, b.scalars().cast(t, body.index(body.i[0] * 3 + 1)));
-      if (chance(20)) x = b.scalars().cast(one_of({DType::kF32, DType::kI32, DType::kF16, DType::kI64}), x);
+      if (chance(20)) x = b.scalars().cast(inexact ? one_of({DType::kF32, DType::kF16}) : one_of({DType::kF32, DType::kI32, DType::kF16, DType::kI64}), x);
       return x;
     });
   }
@@ -444,7 +447,8 @@ class RandomGraph {
 
   std::vector<Kind> kinds;
   std::vector<Relation> related;
-  std::vector<Expr> current;   // extents of the op being made
+  std::vector<Expr> current;      // extents of the op being made
+  bool inexact = false;           // it has been rounded: steps and comparisons would make much of little
 };
 
 /// "[2, 0, 33]"

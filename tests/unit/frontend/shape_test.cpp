@@ -20,6 +20,23 @@ TEST(Reshape, ShapeArithmeticGivesItsExtents) {
   EXPECT_EQ(m.shape_text("y"), "b*n, 6");
 }
 
+TEST(Reshape, ExtentsThatAreGivenBackStayKnown) {
+  // n is an extent that may be 0, and stands where the input has 8: a choice at run time would hide what the extents are.
+  ModelOf m;
+  m.input("x", DType::kF32, {"b", "n", 8}).constant("flat", ints({-1, 8})).node("Shape", {"x"}, {"s"}).node("Reshape", {"x", "flat"}, {"t"});
+  m.node("Reshape", {"t", "s"}, {"y"}).output("y");
+  EXPECT_EQ(m.shape_text("y"), "b, n, 8");
+  EXPECT_EQ(m.run_one({{"x", counting({2, 0, 8})}}).extents(), (std::vector<int64_t>{2, 0, 8}));
+}
+
+TEST(Reshape, AComputedZeroBesideAnInferredExtentCopiesAConstant) {
+  ModelOf m;
+  m.input("x", DType::kF32, {"a", "b", 1}).constant("one", ints({1})).constant("minus", ints({-1})).node("Shape", {"x"}, {"s"}).node("Gather", {"s", "one"}, {"sb"});
+  m.node("Concat", {"minus", "one", "sb"}, {"t"}, {{"axis", 0}}).node("Reshape", {"x", "t"}, {"y"}).output("y");
+  EXPECT_EQ(m.run_one({{"x", counting({2, 3, 1})}}).extents(), (std::vector<int64_t>{2, 1, 3}));
+  EXPECT_EQ(m.run_one({{"x", counting({2, 0, 1})}}).extents(), (std::vector<int64_t>{0, 1, 1}));
+}
+
 TEST(Reshape, ZeroCopiesUnlessAllowed) {
   ModelOf m;
   m.input("x", DType::kF32, {"b", "n", 6}).constant("s", ints({0, -1, 2})).node("Reshape", {"x", "s"}, {"y"}).output("y");
