@@ -68,12 +68,14 @@ def payload_comment(name, text):
         if not re.match(rf"struct {name}\b", line):
             continue
         above = []
-        while number > 0 and lines[number - 1].startswith("///"):
-            number -= 1
-            above.insert(0, lines[number][3:])
+        first = number
+        while first > 0 and lines[first - 1].startswith("///"):
+            first -= 1
+            above.insert(0, lines[first][3:])
         if above:
             return sentence(above)
-        if behind := re.search(r"//\s*(.*)$", line):
+        end = next(n for n in range(number, len(lines)) if "}" in lines[n])
+        if behind := re.search(r"\};\s*//\s*(.*)$", lines[end]):
             return behind.group(1)
     raise Fault(f"src/tensor/graph.h says nothing of {name}")
 

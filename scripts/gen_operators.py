@@ -36,7 +36,7 @@ def rows():
     """(domain, name) -> [(since, file)], oldest first; of equal ones the first in the importer's order counts."""
     found = {}
     for path in sorted((reference.ROOT / "src" / "frontend").glob("ops_*.cpp")):
-        for domain, name, since in re.findall(r'^\s*\{"([^"]*)", "(\w+)", (\d+), ', path.read_text(), re.M):
+        for domain, name, since in re.findall(r'\{\s*"([^"]*)",\s*"(\w+)",\s*(\d+),\s', path.read_text()):
             if domain not in DOMAINS:
                 raise reference.Fault(f"{path.name}: the domain '{domain}' is not known here")
             found.setdefault((domain, name), {}).setdefault(int(since), path.name)

@@ -33,15 +33,18 @@ class Dump {
     write(stage + ".txt", content);
   }
   void write(const std::string& name, const std::string& content) const {
-    session::write_file_atomically((std::filesystem::path(o_.outputs) / name).string(), {reinterpret_cast<const uint8_t*>(content.data()), content.size()});
+    session::write_file_atomically((std::filesystem::path(o_.outputs) / name).string(),
+                                   {reinterpret_cast<const uint8_t*>(content.data()), content.size()});
   }
-  void kernels(const std::string& stage, const compile::Compiled& compiled, const std::function<std::string(const loop::Kernel&)>& show) {
+  void kernels(const std::string& stage, const compile::Compiled& compiled,
+               const std::function<std::string(const loop::Kernel&)>& show) {
     bool found = o_.kernel.empty();
     for (size_t k = 0; k < compiled.kernels.size(); ++k) {
       const loop::Kernel& kernel = compiled.kernels[k];
       if (!o_.kernel.empty() && kernel.name != o_.kernel) continue;
       found = true;
-      std::string content = "// " + kernel.name + ": " + kernel.kernel_class + ", from " + compiled.program->kernels[k].source + "\n" + show(kernel);
+      std::string content = "// " + kernel.name + ": " + kernel.kernel_class + ", from " +
+                            compiled.program->kernels[k].source + "\n" + show(kernel);
       if (o_.outputs.empty()) {
         if (!o_.quiet) std::printf("%s\n", content.c_str());
         continue;
@@ -50,7 +53,13 @@ class Dump {
       write(file, content);
       json params = json::array();
       for (symbolic::Expr p : kernel.params) params.push_back(p.str());
-      list_.push_back({{"name", kernel.name}, {"version", 0}, {"class", kernel.kernel_class}, {"guard", "true"}, {"file", file}, {"entry", compiled.program->kernels[k].entry}, {"parameters", params}});
+      list_.push_back({{"name", kernel.name},
+                       {"version", 0},
+                       {"class", kernel.kernel_class},
+                       {"guard", "true"},
+                       {"file", file},
+                       {"entry", compiled.program->kernels[k].entry},
+                       {"parameters", params}});
     }
     if (!found) {
       std::vector<std::string> names;
@@ -62,7 +71,7 @@ class Dump {
 
  private:
   const DumpOptions& o_;
-  json list_ = json::array();   // of the kernels written, all stages together
+  json list_ = json::array();  // of the kernels written, all stages together
 };
 
 int dump(const DumpOptions& o) {
@@ -84,8 +93,10 @@ int dump(const DumpOptions& o) {
   compile::Compiled compiled = compile::build_program(*graph);
   compile::plan_memory(*compiled.program);
   if (has("loop")) out.kernels("loop", compiled, [](const loop::Kernel& k) { return loop::print(k); });
-  if (has("llvm")) out.kernels("ll", compiled, [](const loop::Kernel& k) { return emit::emit_llvm_text(k, emit::host_isa()); });
-  if (has("asm")) out.kernels("s", compiled, [](const loop::Kernel& k) { return emit::emit_asm_text(k, emit::host_isa()); });
+  if (has("llvm"))
+    out.kernels("ll", compiled, [](const loop::Kernel& k) { return emit::emit_llvm_text(k, emit::host_isa()); });
+  if (has("asm"))
+    out.kernels("s", compiled, [](const loop::Kernel& k) { return emit::emit_asm_text(k, emit::host_isa()); });
   if (has("plan")) out.text("plan", program::print(*compiled.program));
   return 0;
 }
@@ -96,7 +107,9 @@ void add_dump(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   auto o = std::make_shared<DumpOptions>();
   CLI::App* c = app.add_subcommand("dump", "Show a model's IR");
   c->add_option("model", o->model, "an ONNX file or .stax text")->required();
-  c->add_option("--stage", o->stages, "import, tensor, loop, llvm, asm, plan; several with commas")->delimiter(',')->required();
+  c->add_option("--stage", o->stages, "import, tensor, loop, llvm, asm, plan; several with commas")
+      ->delimiter(',')
+      ->required();
   c->add_option("--target", o->target, "cpu");
   c->add_option("--kernel", o->kernel, "only this kernel");
   c->add_option("--at", o->at, "a shape: NAME=N,NAME=N");

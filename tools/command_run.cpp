@@ -34,7 +34,8 @@ int64_t resident_bytes() {
 
 std::string text_of(const json& j) { return j.dump(1, ' ', false, json::error_handler_t::replace); }
 
-void print_summary(const std::string& file, const session::Session& session, const std::vector<runtime::Item>& outputs, double microseconds) {
+void print_summary(const std::string& file, const session::Session& session, const std::vector<runtime::Item>& outputs,
+                   double microseconds) {
   std::printf("%s: %.1f us\n", file.c_str(), microseconds);
   for (size_t k = 0; k < outputs.size(); ++k) {
     if (outputs[k].is_sequence) {
@@ -42,7 +43,8 @@ void print_summary(const std::string& file, const session::Session& session, con
       continue;
     }
     const runtime::Tensor& t = outputs[k].tensor;
-    std::printf("  %s: %s [%s]\n", session.outputs()[k].name.c_str(), std::string(ir::long_name_of(t.dtype)).c_str(), fmt::format("{}", fmt::join(t.extents, ", ")).c_str());
+    std::printf("  %s: %s [%s]\n", session.outputs()[k].name.c_str(), std::string(ir::long_name_of(t.dtype)).c_str(),
+                fmt::format("{}", fmt::join(t.extents, ", ")).c_str());
   }
 }
 
@@ -53,12 +55,15 @@ void print_profile(const program::Program& program, const std::vector<int64_t>& 
     if (ns[k] > 0) order.emplace_back(ns[k], k), total += ns[k];
   std::sort(order.rbegin(), order.rend());
   for (auto [t, k] : order)
-    std::printf("  %10.1f us %5.1f %%  %-20s %s\n", static_cast<double>(t) / 1e3, 100.0 * static_cast<double>(t) / static_cast<double>(total), program.kernels[k].name.c_str(),
+    std::printf("  %10.1f us %5.1f %%  %-20s %s\n", static_cast<double>(t) / 1e3,
+                100.0 * static_cast<double>(t) / static_cast<double>(total), program.kernels[k].name.c_str(),
                 program.kernels[k].source.c_str());
 }
 
 /// Where the results of an input file go.
-fs::path result_path(const RunOptions& o, const std::string& input) { return fs::path(o.outputs) / fs::path(input).filename(); }
+fs::path result_path(const RunOptions& o, const std::string& input) {
+  return fs::path(o.outputs) / fs::path(input).filename();
+}
 
 /// Results must not meet each other, nor what they are made from.
 void check_result_paths(const RunOptions& o) {
@@ -67,9 +72,12 @@ void check_result_paths(const RunOptions& o) {
     std::error_code none;
     auto [it, fresh] = made.emplace(fs::path(file).filename().string(), file);
     if (!fresh && it->second != file && !fs::equivalent(it->second, file, none))
-      user_error("the results of '{}' and '{}' would be the same file '{}'; give them different names", it->second, file, result_path(o, file).string());
+      user_error("the results of '{}' and '{}' would be the same file '{}'; give them different names", it->second,
+                 file, result_path(o, file).string());
     for (const std::string& other : o.inputs)
-      if (fs::equivalent(other, result_path(o, file), none)) user_error("the results of '{}' would overwrite the input file '{}'; give another folder with --outputs", file, other);
+      if (fs::equivalent(other, result_path(o, file), none))
+        user_error("the results of '{}' would overwrite the input file '{}'; give another folder with --outputs", file,
+                   other);
   }
 }
 
@@ -82,11 +90,13 @@ int run(const RunOptions& o) {
   options.dims = parse_dims(o.dims);
   options.threads = o.threads;
   for (const std::string& text : o.force)
-    for (const auto& [family, version] : parse_at(text)) options.forced_versions[family] = static_cast<uint32_t>(version);
+    for (const auto& [family, version] : parse_at(text))
+      options.forced_versions[family] = static_cast<uint32_t>(version);
   if (!o.outputs.empty()) {
     std::error_code error;
     fs::create_directories(o.outputs, error);
-    if (!fs::is_directory(o.outputs)) user_error("the output folder '{}' cannot be made: {}", o.outputs, error.message());
+    if (!fs::is_directory(o.outputs))
+      user_error("the output folder '{}' cannot be made: {}", o.outputs, error.message());
     check_result_paths(o);
     // What an earlier run left must not be taken for the result of a call that fails.
     for (const std::string& file : o.inputs) fs::remove(result_path(o, file), error);
@@ -109,9 +119,11 @@ int run(const RunOptions& o) {
       for (int k = 0; k < o.repeat; ++k) {
         auto start = std::chrono::steady_clock::now();
         outputs = session->run(items, &statistics, o.profile);
-        latencies.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+        latencies.push_back(
+            std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
       }
-      if (!o.outputs.empty()) session::write_npz(result_path(o, file).string(), session::unfeed(session->outputs(), outputs));
+      if (!o.outputs.empty())
+        session::write_npz(result_path(o, file).string(), session::unfeed(session->outputs(), outputs));
       json shapes = json::object();
       for (size_t k = 0; k < items.size(); ++k) shapes[session->inputs()[k].name] = items[k].tensor.extents;
       entry["shapes"] = shapes;
@@ -120,12 +132,14 @@ int run(const RunOptions& o) {
       entry["launches_per_call"] = statistics.launches;
       entry["versions_used"] = json::object();
       if (const program::Program* p = session->program())
-        for (uint32_t k : statistics.versions_used) entry["versions_used"][p->kernels[k].family] = p->kernels[k].version;
+        for (uint32_t k : statistics.versions_used)
+          entry["versions_used"][p->kernels[k].family] = p->kernels[k].version;
       if (!o.quiet) print_summary(file, *session, outputs, latencies.back());
       if (o.profile && session->program()) print_profile(*session->program(), statistics.kernel_ns);
     } catch (const UserError& e) {
       std::string text = e.what();
-      std::fprintf(stderr, "stax: %s%s\n", text.find(file) == std::string::npos ? (file + ": ").c_str() : "", text.c_str());
+      std::fprintf(stderr, "stax: %s%s\n", text.find(file) == std::string::npos ? (file + ": ").c_str() : "",
+                   text.c_str());
       entry["error"] = text;
       failed = true;
     } catch (const std::bad_alloc&) {

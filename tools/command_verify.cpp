@@ -28,7 +28,8 @@ struct VerifyOptions {
 // The first element where two results differ by more than rounding explains, as text; empty if there is none.
 std::string difference(const Tensor& got, const Tensor& want) {
   if (got.dtype != want.dtype || got.extents != want.extents)
-    return fmt::format("{}[{}] instead of {}[{}]", ir::long_name_of(got.dtype), fmt::join(got.extents, ", "), ir::long_name_of(want.dtype), fmt::join(want.extents, ", "));
+    return fmt::format("{}[{}] instead of {}[{}]", ir::long_name_of(got.dtype), fmt::join(got.extents, ", "),
+                       ir::long_name_of(want.dtype), fmt::join(want.extents, ", "));
   int64_t n = static_cast<int64_t>(want.bytes() / ir::byte_size(want.dtype));
   double top = 0;
   if (ir::is_float(want.dtype))
@@ -37,9 +38,10 @@ std::string difference(const Tensor& got, const Tensor& want) {
   double relative = want.dtype == ir::DType::kF64 ? 1e-9 : want.dtype == ir::DType::kF32 ? 1e-3 : 2e-2;
   for (int64_t k = 0; k < n; ++k) {
     ir::Value64 a = ir::load_element(got.dtype, got.data, k), b = ir::load_element(want.dtype, want.data, k);
-    bool same = ir::is_float(want.dtype)
-                    ? a.f == b.f || (std::isnan(a.f) && std::isnan(b.f)) || std::fabs(a.f - b.f) <= relative * (std::fabs(b.f) + 0.1 * top) + 1e-6
-                    : a.i == b.i || (ir::byte_size(want.dtype) == 1 && want.dtype != ir::DType::kBool && std::abs(a.i - b.i) <= 1);
+    bool same = ir::is_float(want.dtype) ? a.f == b.f || (std::isnan(a.f) && std::isnan(b.f)) ||
+                                               std::fabs(a.f - b.f) <= relative * (std::fabs(b.f) + 0.1 * top) + 1e-6
+                                         : a.i == b.i || (ir::byte_size(want.dtype) == 1 &&
+                                                          want.dtype != ir::DType::kBool && std::abs(a.i - b.i) <= 1);
     if (!same) {
       if (ir::is_float(want.dtype)) return fmt::format("element {}: {} instead of {}", k, a.f, b.f);
       return fmt::format("element {}: {} instead of {}", k, a.i, b.i);
@@ -60,7 +62,8 @@ std::vector<Item> random_inputs(tensor::Graph& graph, std::mt19937_64& rng) {
     for (symbolic::Expr e : type.extents) {
       if (!e.is_constant() && !extents.count(e.node())) {
         auto range = e.symbol().range;
-        extents[e.node()] = std::uniform_int_distribution<int64_t>(std::max<int64_t>(1, range.lo), std::min<int64_t>(std::max<int64_t>(range.lo, 24), range.hi))(rng);
+        extents[e.node()] = std::uniform_int_distribution<int64_t>(
+            std::max<int64_t>(1, range.lo), std::min<int64_t>(std::max<int64_t>(range.lo, 24), range.hi))(rng);
       }
       item.tensor.extents.push_back(e.is_constant() ? e.constant() : extents[e.node()]);
     }
@@ -70,8 +73,10 @@ std::vector<Item> random_inputs(tensor::Graph& graph, std::mt19937_64& rng) {
     std::normal_distribution<double> normal;
     for (size_t k = 0; k < bytes / ir::byte_size(type.dtype); ++k) {
       ir::Value64 v{};
-      if (ir::is_float(type.dtype)) v.f = normal(rng);
-      else v.i = static_cast<int64_t>(rng() % 2);
+      if (ir::is_float(type.dtype))
+        v.f = normal(rng);
+      else
+        v.i = static_cast<int64_t>(rng() % 2);
       ir::store_element(type.dtype, item.tensor.owner.get(), static_cast<int64_t>(k), v);
     }
     items.push_back(std::move(item));
@@ -91,7 +96,10 @@ std::vector<Item> legal_inputs(tensor::Graph& graph, session::Session& reference
       why = e.what();
     }
   }
-  user_error("the model takes none of {} random inputs; narrow their extents with --dim, or give --inputs. The last was refused by {}", kDraws, why);
+  user_error(
+      "the model takes none of {} random inputs; narrow their extents with --dim, or give --inputs. The last was "
+      "refused by {}",
+      kDraws, why);
 }
 
 int verify(const VerifyOptions& o) {
@@ -111,20 +119,26 @@ int verify(const VerifyOptions& o) {
   if (o.inputs.empty()) {
     std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
     auto graph = session::load_graph(o.model, options.dims);
-    for (int k = 0; k < kRandomCalls; ++k) calls.emplace_back("random inputs " + std::to_string(k), legal_inputs(*graph, *levels[0], rng));
+    for (int k = 0; k < kRandomCalls; ++k)
+      calls.emplace_back("random inputs " + std::to_string(k), legal_inputs(*graph, *levels[0], rng));
   }
-  for (const std::string& file : o.inputs) calls.emplace_back(file, session::feed(levels[0]->inputs(), session::read_npz(file), file));
+  for (const std::string& file : o.inputs)
+    calls.emplace_back(file, session::feed(levels[0]->inputs(), session::read_npz(file), file));
   int status = 0;
   for (const auto& [name, items] : calls) {
     auto want = levels[0]->run(items, nullptr);
     for (int level = 1; level < 3; ++level) {
       auto got = levels[level]->run(items, nullptr);
       for (size_t k = 0; k < want.size(); ++k) {
-        std::string why = want[k].is_sequence ? (got[k].sequence.size() == want[k].sequence.size() ? "" : "another number of elements") : difference(got[k].tensor, want[k].tensor);
+        std::string why = want[k].is_sequence
+                              ? (got[k].sequence.size() == want[k].sequence.size() ? "" : "another number of elements")
+                              : difference(got[k].tensor, want[k].tensor);
         if (why.empty() && want[k].is_sequence)
-          for (size_t j = 0; j < want[k].sequence.size() && why.empty(); ++j) why = difference(got[k].sequence[j], want[k].sequence[j]);
+          for (size_t j = 0; j < want[k].sequence.size() && why.empty(); ++j)
+            why = difference(got[k].sequence[j], want[k].sequence[j]);
         if (why.empty()) continue;
-        std::fprintf(stderr, "stax: %s: output '%s' on device %s differs from the reference: %s\n", name.c_str(), levels[0]->outputs()[k].name.c_str(), names[level], why.c_str());
+        std::fprintf(stderr, "stax: %s: output '%s' on device %s differs from the reference: %s\n", name.c_str(),
+                     levels[0]->outputs()[k].name.c_str(), names[level], why.c_str());
         status = 70;
       }
     }

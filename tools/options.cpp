@@ -17,13 +17,15 @@ std::map<std::string, frontend::DimRange> parse_dims(const std::vector<std::stri
   std::map<std::string, frontend::DimRange> dims;
   for (const std::string& text : texts) {
     size_t equals = text.rfind('=');
-    if (equals == std::string::npos || equals == 0) user_error("--dim '{}' has no '='; write NAME=N or NAME=LOW..HIGH, such as batch=1..8", text);
+    if (equals == std::string::npos || equals == 0)
+      user_error("--dim '{}' has no '='; write NAME=N or NAME=LOW..HIGH, such as batch=1..8", text);
     std::string name = text.substr(0, equals), range = text.substr(equals + 1);
     frontend::DimRange r;
     size_t dots = range.find("..");
     r.lo = number(range.substr(0, dots), text);
     r.hi = dots == std::string::npos ? r.lo : number(range.substr(dots + 2), text);
-    if (r.lo > r.hi) user_error("--dim '{}': the range of '{}' ends before it begins ({} > {})", text, name, r.lo, r.hi);
+    if (r.lo > r.hi)
+      user_error("--dim '{}': the range of '{}' ends before it begins ({} > {})", text, name, r.lo, r.hi);
     if (!dims.emplace(name, r).second) user_error("--dim '{}' is given twice", name);
   }
   return dims;

@@ -67,7 +67,8 @@ int main(int argc, char** argv) {
     std::string near = nearest(first, commands);
     std::string list;
     for (const std::string& c : commands) list += (list.empty() ? "" : ", ") + c;
-    return usage_fault("unknown command '" + first + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?") + " Commands are " + list);
+    return usage_fault("unknown command '" + first + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
+                       " Commands are " + list);
   }
   try {
     app.parse(argc, argv);

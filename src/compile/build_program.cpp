@@ -17,7 +17,7 @@
 namespace stax::compile {
 namespace {
 
-using namespace program;   // the data being built
+using namespace program;  // the data being built
 using symbolic::Expr;
 using tensor::Op;
 using tensor::Value;
@@ -45,11 +45,14 @@ class ProgramBuilder {
       spec.name = input.name;
       for (Expr e : input.value->type.extents) {
         DimSpec dim;
-        if (e.is_constant()) dim.constant = e.constant();
-        else dim.symbol = slot_of(e);
+        if (e.is_constant())
+          dim.constant = e.constant();
+        else
+          dim.symbol = slot_of(e);
         spec.dims.push_back(dim);
       }
-      if (input.value->type.rank && input.value->type.rank.is_symbol()) spec.rank_symbol = slot_of(input.value->type.rank);
+      if (input.value->type.rank && input.value->type.rank.is_symbol())
+        spec.rank_symbol = slot_of(input.value->type.rank);
       spec.value = add_value(input.value);
       program_->values[spec.value].storage = Storage::kInput;
       program_->inputs.push_back(std::move(spec));
@@ -153,7 +156,8 @@ class ProgramBuilder {
     const Family& family = share_kernel(lowered, op, lower);
     for (int a : lowered.arguments) step.arguments.push_back(a >= 0 ? ref(op.operands[a]) : results[~a]);
     std::unordered_map<const symbolic::ExprNode*, Expr> params;
-    for (Expr value : lowered.param_values) step.params.push_back(expr(value));   // all versions have the same parameters in the same order
+    for (Expr value : lowered.param_values)
+      step.params.push_back(expr(value));  // all versions have the same parameters in the same order
     auto& table = graph_.exprs();
     for (size_t v = 0; v < family.guards.size(); ++v) {
       const loop::Kernel& kernel = kernels_[family.first + v];
@@ -167,7 +171,7 @@ class ProgramBuilder {
       bool last = v + 1 == family.guards.size();
       if (!last) {
         Expr guard = to_graph(family.guards[v], table, params);
-        if (guard.is_constant(0)) continue;   // never the better one for this op
+        if (guard.is_constant(0)) continue;  // never the better one for this op
         last = guard.is_constant(1);
         if (!last) version.guard = expr(guard);
       }
@@ -180,7 +184,10 @@ class ProgramBuilder {
     add_step(std::move(step));
   }
   /// Versions of one kernel: consecutive in kernels_.
-  struct Family { size_t first = 0; std::vector<Expr> guards; /* null: any shape */ };
+  struct Family {
+    size_t first = 0;
+    std::vector<Expr> guards; /* null: any shape */
+  };
   const Family& share_kernel(lower::LoweredKernel& lowered, const Op& op, Lower lower) {
     std::string naive = loop::print(lowered.kernel, true);
     if (auto it = by_text_.find(naive); it != by_text_.end()) return it->second;
@@ -213,9 +220,11 @@ class ProgramBuilder {
   }
 
   // ---- bindings of extents that a block or a sequence decides
-  static void bind_extents(std::vector<ExtentBinding>& bindings, const std::vector<Expr>& defines, const tensor::Type& type, uint32_t output,
-                           const std::function<uint32_t(Expr)>& slot) {
-    auto defined = [&](Expr e) { return e && e.is_symbol() && std::find(defines.begin(), defines.end(), e) != defines.end(); };
+  static void bind_extents(std::vector<ExtentBinding>& bindings, const std::vector<Expr>& defines,
+                           const tensor::Type& type, uint32_t output, const std::function<uint32_t(Expr)>& slot) {
+    auto defined = [&](Expr e) {
+      return e && e.is_symbol() && std::find(defines.begin(), defines.end(), e) != defines.end();
+    };
     for (size_t d = 0; d < type.extents.size(); ++d)
       if (defined(type.extents[d])) bindings.push_back({slot(type.extents[d]), output, static_cast<uint32_t>(d)});
     if (defined(type.rank)) bindings.push_back({slot(type.rank), output, kNone});
@@ -299,7 +308,8 @@ class ProgramBuilder {
         return add_procedure(op, Procedure::kUnique, p.axis.value_or(-1), p.sorted);
       }
       case tensor::OpKind::kNonMaxSuppression:
-        return add_procedure(op, Procedure::kNonMaxSuppression, -1, op.as<tensor::NonMaxSuppression>()->center_point_box);
+        return add_procedure(op, Procedure::kNonMaxSuppression, -1,
+                             op.as<tensor::NonMaxSuppression>()->center_point_box);
       case tensor::OpKind::kDeterminant: return add_procedure(op, Procedure::kDeterminant, -1, false);
       case tensor::OpKind::kIf: {
         const auto& p = *op.as<tensor::If>();
@@ -308,7 +318,9 @@ class ProgramBuilder {
         step.then_block = build_block(*p.then_block);
         step.else_block = build_block(*p.else_block);
         step.results = add_results(op);
-        for (size_t k = 0; k < op.results.size(); ++k) bind_extents(step.bindings, op.defines, op.result(static_cast<int>(k))->type, static_cast<uint32_t>(k), slot_fn());
+        for (size_t k = 0; k < op.results.size(); ++k)
+          bind_extents(step.bindings, op.defines, op.result(static_cast<int>(k))->type, static_cast<uint32_t>(k),
+                       slot_fn());
         step.source = op.source;
         add_step(std::move(step));
         defined(op.defines);
@@ -321,12 +333,16 @@ class ProgramBuilder {
         if (p.has_trip_count) step.trip_count = ref(op.operands[at++]);
         if (p.has_condition) step.condition = ref(op.operands[at++]);
         for (; at < op.operands.size(); ++at) step.initial.push_back(ref(op.operands[at]));
-        for (Expr s : p.body_defines) define_at(slot_of(s), next_point_);   // the number that the body's first segment gets
+        for (Expr s : p.body_defines)
+          define_at(slot_of(s), next_point_);  // the number that the body's first segment gets
         step.body = build_block(*p.body);
         for (int k = 0; k < p.carried; ++k)
-          bind_extents(step.body_bindings, p.body_defines, p.body->inputs[static_cast<size_t>(k) + 1]->type, static_cast<uint32_t>(k), slot_fn());
+          bind_extents(step.body_bindings, p.body_defines, p.body->inputs[static_cast<size_t>(k) + 1]->type,
+                       static_cast<uint32_t>(k), slot_fn());
         step.results = add_results(op);
-        for (size_t k = 0; k < op.results.size(); ++k) bind_extents(step.bindings, op.defines, op.result(static_cast<int>(k))->type, static_cast<uint32_t>(k), slot_fn());
+        for (size_t k = 0; k < op.results.size(); ++k)
+          bind_extents(step.bindings, op.defines, op.result(static_cast<int>(k))->type, static_cast<uint32_t>(k),
+                       slot_fn());
         step.source = op.source;
         add_step(std::move(step));
         defined(op.defines);

@@ -26,7 +26,8 @@ std::string write_repro(std::string_view pass, const std::string& before) {
   const std::string name = "stax-repro-" + std::to_string(::getpid()) + "-" + std::string(pass) + ".stax";
   std::error_code ignored;
   fs::path path;
-  for (const fs::path& folder : {fs::path(debug_options().repro_dir), fs::temp_directory_path(ignored)}) {   // where one may write
+  for (const fs::path& folder :
+       {fs::path(debug_options().repro_dir), fs::temp_directory_path(ignored)}) {  // where one may write
     path = folder / name;
     std::ofstream out(path);
     out << "// fails in pass " << pass << "\n" << before << std::flush;
@@ -64,7 +65,9 @@ bool run_pass(std::string_view name, bool (*pass)(tensor::Graph&), tensor::Graph
   }
   if (debug_options().time) report_time(name, start);
   const auto& dump = debug_options().dump;
-  if (dump.count(std::string(name)) || (changed && dump.count("all"))) std::fprintf(stderr, "// after %.*s\n%s\n", static_cast<int>(name.size()), name.data(), tensor::print(graph).c_str());
+  if (dump.count(std::string(name)) || (changed && dump.count("all")))
+    std::fprintf(stderr, "// after %.*s\n%s\n", static_cast<int>(name.size()), name.data(),
+                 tensor::print(graph).c_str());
   if (context.observer) context.observer(name, graph);
   return changed;
 }

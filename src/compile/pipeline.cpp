@@ -37,11 +37,12 @@ Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
   // From here on: every value has a place, given as an expression of the shape.
   run_step("plan_memory", [&] { plan_memory(*compiled.program); });
   run_step("verify_program", [&] { program::verify(*compiled.program); });
-  if (compiled.kernels.empty()) return compiled;   // steps without kernels run anywhere
+  if (compiled.kernels.empty()) return compiled;  // steps without kernels run anywhere
   for (emit::Isa isa : options.isas) {
     run_step("emit_native", [&] {
       std::vector<emit::NativeKernel> natives;
-      for (size_t k = 0; k < compiled.kernels.size(); ++k) natives.push_back({&compiled.kernels[k], compiled.program->kernels[k].entry});
+      for (size_t k = 0; k < compiled.kernels.size(); ++k)
+        natives.push_back({&compiled.kernels[k], compiled.program->kernels[k].entry});
       emit::EmitOptions emit_options;
       emit_options.isa = isa;
       emit_options.threads = options.threads;

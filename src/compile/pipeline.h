@@ -14,14 +14,14 @@
 namespace stax::compile {
 
 struct CompileOptions {
-  std::vector<emit::Isa> isas;       // images to make; none: the program runs on the loop interpreter only
+  std::vector<emit::Isa> isas;  // images to make; none: the program runs on the loop interpreter only
   int threads = 1;
   PassContext passes;
 };
 
 struct Compiled {
   std::shared_ptr<program::Program> program;
-  std::vector<loop::Kernel> kernels;   // in the order of program->kernels
+  std::vector<loop::Kernel> kernels;  // in the order of program->kernels
 };
 
 /// Takes the graph apart: it is in its final form afterwards.

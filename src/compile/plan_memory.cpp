@@ -67,7 +67,13 @@ class Planner {
     });
   }
 
-  struct Slot { uint32_t segment; ExprRef bytes; int64_t sample; size_t free_from; std::vector<ValueRef> users; };
+  struct Slot {
+    uint32_t segment;
+    ExprRef bytes;
+    int64_t sample;
+    size_t free_from;
+    std::vector<ValueRef> users;
+  };
 
   void plan_block(uint32_t number) {
     BlockSpec& block = p_.blocks[number];
@@ -76,7 +82,8 @@ class Planner {
     for (size_t s = 0; s < steps; ++s) uses_of_step(block.steps[s], [&](ValueRef v) { last[root_of(p_, v)] = s; });
     auto escapes = [&](ValueRef v) {
       ValueRef r = root_of(p_, v);
-      if (p_.values[r].storage == Storage::kArena || p_.values[r].storage == Storage::kOwned) p_.values[r].storage = Storage::kOwned, escaped_[r] = true;
+      if (p_.values[r].storage == Storage::kArena || p_.values[r].storage == Storage::kOwned)
+        p_.values[r].storage = Storage::kOwned, escaped_[r] = true;
     };
     for (ValueRef v : block.outputs) escapes(v);
     // What goes into a loop may come out of it as it is.
@@ -89,8 +96,10 @@ class Planner {
     for (size_t s = 0; s < steps; ++s) {
       while (segment + 1 < block.segments.size() && block.segments[segment + 1].first_step <= s) ++segment;
       for_each_block(block.steps[s], [&](uint32_t b) { plan_block(b); });
-      bool planned = std::holds_alternative<LaunchStep>(block.steps[s]) || std::holds_alternative<CopyStep>(block.steps[s]);
-      if (const auto* p = std::get_if<ProcedureStep>(&block.steps[s])) planned = p->procedure == Procedure::kTopK || p->procedure == Procedure::kDeterminant;
+      bool planned =
+          std::holds_alternative<LaunchStep>(block.steps[s]) || std::holds_alternative<CopyStep>(block.steps[s]);
+      if (const auto* p = std::get_if<ProcedureStep>(&block.steps[s]))
+        planned = p->procedure == Procedure::kTopK || p->procedure == Procedure::kDeterminant;
       for_each_result(block.steps[s], [&](ValueRef v) {
         if (made_[v]) return;
         made_[v] = true;
@@ -105,7 +114,9 @@ class Planner {
           return a > b ? a / b : b / a;
         };
         for (Slot& slot : slots)
-          if (slot.segment == segment && slot.free_from <= s && distance(slot) < 8 && (!best || distance(slot) < distance(*best))) best = &slot;
+          if (slot.segment == segment && slot.free_from <= s && distance(slot) < 8 &&
+              (!best || distance(slot) < distance(*best)))
+            best = &slot;
         if (!best) {
           slots.push_back({segment, spec.bytes, sample_[v], 0, {}});
           best = &slots.back();

@@ -19,27 +19,35 @@
 namespace stax::emit {
 
 struct KernelFault {
-  int64_t failed = 0;    // not 0: a checked_index failed
-  int64_t index = 0;     // the offending index
-  int64_t extent = 0;    // what it should have been below
+  int64_t failed = 0;  // not 0: a checked_index failed
+  int64_t index = 0;   // the offending index
+  int64_t extent = 0;  // what it should have been below
 };
 
-enum class Isa : uint8_t { kAvx2, kAvx512, kBaseline };   // kBaseline: x86-64-v2, 128-bit vectors (and any other machine)
+enum class Isa : uint8_t {
+  kAvx2,
+  kAvx512,
+  kBaseline
+};  // kBaseline: x86-64-v2, 128-bit vectors (and any other machine)
 std::string_view name_of(Isa isa);
 Isa host_isa();
 int vector_bytes(Isa isa);
 
-struct NativeKernel { const loop::Kernel* kernel = nullptr; std::string entry; };
+struct NativeKernel {
+  const loop::Kernel* kernel = nullptr;
+  std::string entry;
+};
 
 struct EmitOptions {
   Isa isa = Isa::kAvx512;
-  int threads = 1;                  // compile in that many threads; the image is the same whatever it is
+  int threads = 1;  // compile in that many threads; the image is the same whatever it is
   bool keep_text = false;
 };
 
 struct NativeImage {
   Isa isa = Isa::kAvx512;
-  std::vector<uint8_t> bytes;       // one position-independent shared object (ELF) that exports all entries and needs nothing else (no libm)
+  std::vector<uint8_t>
+      bytes;  // one position-independent shared object (ELF) that exports all entries and needs nothing else (no libm)
   std::string llvm_text, asm_text;  // with keep_text
 };
 

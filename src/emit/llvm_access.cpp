@@ -15,7 +15,8 @@ KernelEmitter::Place KernelEmitter::place_of(int slot, const std::vector<Scalar>
   Place place;
   place.slot = slot;
   place.linear = kernel_.context->exprs.constant(0);
-  for (size_t axis = 0; axis < index.size(); ++axis) add_index(place, index[axis], index_.resolve(storage.strides[axis]));
+  for (size_t axis = 0; axis < index.size(); ++axis)
+    add_index(place, index[axis], index_.resolve(storage.strides[axis]));
   if (vector_ != nullptr) place.linear = index_.split_lanes(place.linear, vector_->range);
   return place;
 }
@@ -83,7 +84,8 @@ Value* KernelEmitter::lane_addresses(const Place& place) {
       Value* own = nullptr;
       if (affine->coefficient.is_constant()) {
         std::vector<llvm::Constant*> products;
-        for (int lane = 0; lane < width; ++lane) products.push_back(b_.getInt64(static_cast<uint64_t>(lane * affine->coefficient.constant())));
+        for (int lane = 0; lane < width; ++lane)
+          products.push_back(b_.getInt64(static_cast<uint64_t>(lane * affine->coefficient.constant())));
         own = llvm::ConstantVector::get(products);
       } else {
         own = b_.CreateMul(lanes_.iota(b_.getInt64Ty(), width), lanes_.splat(index_.value(affine->coefficient), width));
@@ -114,14 +116,16 @@ Value* KernelEmitter::tag(Value* access, int slot) {
   auto* instruction = llvm::cast<llvm::Instruction>(access);
   instruction->setMetadata(llvm::LLVMContext::MD_alias_scope, storage.scope);
   if (storage.other_scopes != nullptr) instruction->setMetadata(llvm::LLVMContext::MD_noalias, storage.other_scopes);
-  if (storage.constant) instruction->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module_.getContext(), {}));
+  if (storage.constant)
+    instruction->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module_.getContext(), {}));
   return access;
 }
 
 Value* KernelEmitter::zeros() {
   if (llvm::GlobalVariable* known = module_.getNamedGlobal("stax.zeros")) return known;
   auto* type = llvm::ArrayType::get(b_.getInt64Ty(), 8);
-  auto* global = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage, llvm::Constant::getNullValue(type), "stax.zeros");
+  auto* global = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage,
+                                          llvm::Constant::getNullValue(type), "stax.zeros");
   global->setAlignment(llvm::Align(64));
   return global;
 }
@@ -160,7 +164,7 @@ void KernelEmitter::with_reversed(const Place& place, const F& f) {
   rising.linear = last + (range.var - range.base);
   Vector turned = *vector_;
   if (turned.mask != nullptr) turned.mask = reversed(turned.mask);
-  turned.conditional = true;   // the lanes that do not run come first
+  turned.conditional = true;  // the lanes that do not run come first
   Vector* outer = vector_;
   vector_ = &turned;
   f(rising);
@@ -174,9 +178,12 @@ Value* KernelEmitter::load(const Place& place) {
   const Pattern pattern = pattern_of(place);
   if (pattern == Pattern::kUniform) {
     Value* at = address_of(place);
-    const bool safe = storage.slots != 0 && place.linear.is_constant() && place.linear.constant() >= 0 && place.linear.constant() < storage.slots;
-    if (vector_ != nullptr && !vector_->safe_loads && !safe) at = b_.CreateSelect(lanes_.any(vector_->mask), at, zeros());
-    return lanes_.from_memory(t, tag(b_.CreateAlignedLoad(lanes_.memory_type(t, storage.lanes), at, align), place.slot));
+    const bool safe = storage.slots != 0 && place.linear.is_constant() && place.linear.constant() >= 0 &&
+                      place.linear.constant() < storage.slots;
+    if (vector_ != nullptr && !vector_->safe_loads && !safe)
+      at = b_.CreateSelect(lanes_.any(vector_->mask), at, zeros());
+    return lanes_.from_memory(t,
+                              tag(b_.CreateAlignedLoad(lanes_.memory_type(t, storage.lanes), at, align), place.slot));
   }
   if (pattern == Pattern::kReversed && storage.lanes == 0) {
     Value* result = nullptr;
@@ -258,7 +265,8 @@ void KernelEmitter::store(const Place& place, Value* v) {
   if (mask != nullptr) addresses = b_.CreateSelect(mask, addresses, lanes_.splat(sink(), width));
   for (int lane = 0; lane < width; ++lane) {
     Value* element = b_.CreateExtractElement(memory, static_cast<uint64_t>(lane));
-    tag(b_.CreateAlignedStore(element, b_.CreateExtractElement(addresses, static_cast<uint64_t>(lane)), align), place.slot);
+    tag(b_.CreateAlignedStore(element, b_.CreateExtractElement(addresses, static_cast<uint64_t>(lane)), align),
+        place.slot);
   }
 }
 

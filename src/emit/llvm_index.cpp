@@ -73,15 +73,20 @@ size_t IndexEmitter::level(Expr e) const {
 IndexEmitter::Split IndexEmitter::split_sum(Expr e) const {
   Split split;
   if (e.kind() != ExprKind::kAdd) {
-    if (e.is_constant()) split.constant = e;
-    else split.inner = {e};
+    if (e.is_constant())
+      split.constant = e;
+    else
+      split.inner = {e};
     return split;
   }
   const size_t deepest = level(e);
   for (Expr arg : e.args()) {
-    if (arg.is_constant()) split.constant = arg;
-    else if (level(arg) == deepest) split.inner.push_back(arg);
-    else split.outer = split.outer ? split.outer + arg : arg;
+    if (arg.is_constant())
+      split.constant = arg;
+    else if (level(arg) == deepest)
+      split.inner.push_back(arg);
+    else
+      split.outer = split.outer ? split.outer + arg : arg;
   }
   return split;
 }
@@ -107,8 +112,10 @@ Value* IndexEmitter::compute(Expr e, size_t scope) {
     Expr outer;
     std::vector<Expr> inner;
     for (Expr arg : e.args()) {
-      if (level(arg) < scope) outer = outer ? outer * arg : arg;
-      else inner.push_back(arg);
+      if (level(arg) < scope)
+        outer = outer ? outer * arg : arg;
+      else
+        inner.push_back(arg);
     }
     if (outer) args.push_back(value(outer));
     for (Expr arg : inner) args.push_back(value(arg));
@@ -131,8 +138,10 @@ Value* IndexEmitter::combine(Expr e, std::vector<Value*> args) {
   switch (e.kind()) {
     case ExprKind::kAdd: return fold([&](Value* x, Value* y) { return b_.CreateAdd(x, y); });
     case ExprKind::kMul: return fold([&](Value* x, Value* y) { return b_.CreateMul(x, y); });
-    case ExprKind::kMin: return fold([&](Value* x, Value* y) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); });
-    case ExprKind::kMax: return fold([&](Value* x, Value* y) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, y); });
+    case ExprKind::kMin:
+      return fold([&](Value* x, Value* y) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); });
+    case ExprKind::kMax:
+      return fold([&](Value* x, Value* y) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, y); });
     case ExprKind::kFloorDiv: return floor_division(e.args()[0], e.args()[1], args[0], args[1], false);
     case ExprKind::kMod: return floor_division(e.args()[0], e.args()[1], args[0], args[1], true);
     case ExprKind::kLess: return b_.CreateZExt(b_.CreateICmpSLT(args[0], args[1]), args[0]->getType());
@@ -152,7 +161,8 @@ Value* IndexEmitter::floor_division(Expr a, Expr b, Value* x, Value* y, bool mod
   if (b.is_constant() && b.constant() > 0 && std::has_single_bit(static_cast<uint64_t>(b.constant()))) {
     if (modulo) return b_.CreateAnd(x, number(b.constant() - 1));
     const int shift = std::countr_zero(static_cast<uint64_t>(b.constant()));
-    return nonnegative ? b_.CreateLShr(x, static_cast<uint64_t>(shift)) : b_.CreateAShr(x, static_cast<uint64_t>(shift));
+    return nonnegative ? b_.CreateLShr(x, static_cast<uint64_t>(shift))
+                       : b_.CreateAShr(x, static_cast<uint64_t>(shift));
   }
   Value* by_zero = nullptr;
   if (divisor.contains(0)) {
@@ -252,14 +262,17 @@ Expr IndexEmitter::split_lanes(Expr e, const LaneRange& range) {
     if (!affine || !affine->coefficient.is_constant(1)) return;
     Expr first = affine->rest + range.base;
     if (first.multiple() % range.width != 0) return;
-    if (node.kind() == ExprKind::kFloorDiv) replaced[node.node()] = symbolic::floordiv(first, node.args()[1]);
-    else if (divisor.lo > 0) replaced[node.node()] = symbolic::mod(first, node.args()[1]) + (range.var - range.base);
+    if (node.kind() == ExprKind::kFloorDiv)
+      replaced[node.node()] = symbolic::floordiv(first, node.args()[1]);
+    else if (divisor.lo > 0)
+      replaced[node.node()] = symbolic::mod(first, node.args()[1]) + (range.var - range.base);
   });
   return replaced.empty() ? e : symbolic::substitute(e, replaced);
 }
 
 Value* IndexEmitter::plus_lanes(Value* first, int64_t step, int width) {
-  Value* steps = b_.CreateMul(lanes_.iota(first->getType(), width), lanes_.integer(lanes_.with_lanes(first->getType(), width), step));
+  Value* steps = b_.CreateMul(lanes_.iota(first->getType(), width),
+                              lanes_.integer(lanes_.with_lanes(first->getType(), width), step));
   return b_.CreateAdd(lanes_.splat(first, width), steps);
 }
 
@@ -291,7 +304,7 @@ Value* IndexEmitter::lane_division(Expr e, const LaneRange& range) {
   } else {
     llvm::Type* f64 = lanes_.with_lanes(b_.getDoubleTy(), range.width);
     Value* exact = b_.CreateFDiv(b_.CreateSIToFP(sums, f64), b_.CreateSIToFP(divisor, f64));
-    result = b_.CreateFPToSI(exact, sums->getType());   // truncated it is exact: both have fewer than 32 bits
+    result = b_.CreateFPToSI(exact, sums->getType());  // truncated it is exact: both have fewer than 32 bits
     if (modulo) result = b_.CreateSub(sums, b_.CreateMul(result, divisor));
   }
   result = b_.CreateZExt(result, i64);

@@ -19,7 +19,7 @@ using symbolic::Expr;
 /// The iterations of a vector loop that run together: lane l runs var = base + l.
 struct LaneRange {
   Expr var;
-  Expr base;      // a multiple of width; free of var
+  Expr base;  // a multiple of width; free of var
   int width = 0;
 };
 
@@ -41,11 +41,11 @@ class IndexEmitter {
   Expr resolve(Expr e);
 
   // All of these take resolved expressions.
-  llvm::Value* value(Expr e);       // i64
-  llvm::Value* condition(Expr e);   // e != 0
+  llvm::Value* value(Expr e);      // i64
+  llvm::Value* condition(Expr e);  // e != 0
   llvm::Value* address(llvm::Value* buffer, Expr linear, llvm::Type* element);
   llvm::Value* kept(llvm::Value* address);
-  llvm::Value* value(Expr e, const LaneRange& range);      // a vector where e depends on range.var
+  llvm::Value* value(Expr e, const LaneRange& range);  // a vector where e depends on range.var
   llvm::Value* condition(Expr e, const LaneRange& range);
   Expr first_lane(Expr e, const LaneRange& range);
   /// An equal expression in which quotients that are the same in all lanes do not depend on the variable.
@@ -65,7 +65,7 @@ class IndexEmitter {
     size_t scope;
   };
   struct Split {
-    Expr outer, constant;     // null where absent
+    Expr outer, constant;  // null where absent
     std::vector<Expr> inner;
   };
 

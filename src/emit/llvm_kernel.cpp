@@ -14,7 +14,8 @@ namespace stax::emit {
 
 using llvm::Value;
 
-KernelEmitter::KernelEmitter(llvm::Module& module, const loop::Kernel& kernel, const std::string& entry, const Machine& machine)
+KernelEmitter::KernelEmitter(llvm::Module& module, const loop::Kernel& kernel, const std::string& entry,
+                             const Machine& machine)
     : module_(module),
       kernel_(kernel),
       entry_(entry),
@@ -33,7 +34,8 @@ void KernelEmitter::emit() {
 
 void KernelEmitter::declare_function() {
   llvm::Type* pointer = b_.getPtrTy();
-  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer}, false);
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(),
+                                       {pointer, pointer, b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer}, false);
   function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, entry_, module_);
   function_->setDSOLocal(true);
   function_->addFnAttr(llvm::Attribute::NoUnwind);
@@ -63,13 +65,15 @@ void KernelEmitter::declare_function() {
 
 void KernelEmitter::prepare_buffers() {
   loop::visit(kernel_.body, [&](const Stmt& s) {
-    if (auto* loop = s->as<loop::For>(); loop != nullptr && loop->kind == loop::LoopKind::kVector) widest_ = std::max(widest_, width_of(*loop));
+    if (auto* loop = s->as<loop::For>(); loop != nullptr && loop->kind == loop::LoopKind::kVector)
+      widest_ = std::max(widest_, width_of(*loop));
   });
   // Buffers never overlap: an alias scope each.
   llvm::MDBuilder metadata(module_.getContext());
   llvm::MDNode* domain = metadata.createAnonymousAliasScopeDomain(entry_);
   std::vector<llvm::Metadata*> scopes;
-  for (const loop::Buffer& buffer : kernel_.buffers) scopes.push_back(metadata.createAnonymousAliasScope(domain, buffer.name));
+  for (const loop::Buffer& buffer : kernel_.buffers)
+    scopes.push_back(metadata.createAnonymousAliasScope(domain, buffer.name));
 
   llvm::IRBuilderBase::InsertPointGuard guard(b_);
   b_.SetInsertPoint(entry_anchor_);
@@ -115,12 +119,17 @@ llvm::AllocaInst* KernelEmitter::stack_slot(llvm::Type* type, const char* name) 
   return slot;
 }
 
-llvm::BasicBlock* KernelEmitter::block(const char* name) { return llvm::BasicBlock::Create(module_.getContext(), name, function_); }
+llvm::BasicBlock* KernelEmitter::block(const char* name) {
+  return llvm::BasicBlock::Create(module_.getContext(), name, function_);
+}
 
-void KernelEmitter::branch(Value* condition, const std::function<void()>& then, const std::function<void()>& otherwise) {
+void KernelEmitter::branch(Value* condition, const std::function<void()>& then,
+                           const std::function<void()>& otherwise) {
   if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) {
-    if (known->isOne()) then();
-    else if (otherwise) otherwise();
+    if (known->isOne())
+      then();
+    else if (otherwise)
+      otherwise();
     return;
   }
   llvm::BasicBlock* yes = block("then");
@@ -165,7 +174,8 @@ void KernelEmitter::place_on_stack(int slot) {
   int64_t elements = 1;
   if (buffer.strides.empty()) {
     const size_t rank = buffer.extents.size();
-    const bool padded = storage.lanes == 0 && widest_ > 0 && rank > 0 && (rank == 1 || buffer.extents.back().constant() > 1);
+    const bool padded =
+        storage.lanes == 0 && widest_ > 0 && rank > 0 && (rank == 1 || buffer.extents.back().constant() > 1);
     for (size_t axis = rank; axis-- > 0;) {
       storage.strides[axis] = table.constant(elements);
       int64_t extent = std::max<int64_t>(buffer.extents[axis].constant(), 0);
@@ -201,15 +211,19 @@ void KernelEmitter::emit(const loop::If& s) {
   memo_.assign(1, {});
   Value* condition = truth(s.condition);
   if (Lanes::lanes_of(condition) == 0) {
-    if (s.else_body) branch(condition, [&] { emit(s.then_body); }, [&] { emit(s.else_body); });
-    else branch(condition, [&] { emit(s.then_body); });
+    if (s.else_body)
+      branch(condition, [&] { emit(s.then_body); }, [&] { emit(s.else_body); });
+    else
+      branch(condition, [&] { emit(s.then_body); });
     return;
   }
   auto emit_under = [&](Vector masked, const Stmt& body) {
     Vector* outer = vector_;
     vector_ = &masked;
-    if (is_cheap(body)) emit(body);
-    else branch(lanes_.any(masked.mask), [&] { emit(body); });
+    if (is_cheap(body))
+      emit(body);
+    else
+      branch(lanes_.any(masked.mask), [&] { emit(body); });
     vector_ = outer;
   };
   emit_under(under(condition, s.condition, true), s.then_body);
@@ -271,7 +285,8 @@ void KernelEmitter::emit(const loop::Update& s) {
 }
 
 Value* KernelEmitter::accumulate(const Contribution& c, Value* old) {
-  const int lanes = std::max({Lanes::lanes_of(old), Lanes::lanes_of(c.value), c.factor != nullptr ? Lanes::lanes_of(c.factor) : 0});
+  const int lanes =
+      std::max({Lanes::lanes_of(old), Lanes::lanes_of(c.value), c.factor != nullptr ? Lanes::lanes_of(c.factor) : 0});
   old = lanes_.splat(old, lanes);
   Value* value = lanes_.splat(c.value, lanes);
   if (c.factor != nullptr) return lanes_.multiply_add(value, lanes_.splat(c.factor, lanes), old);
@@ -296,7 +311,9 @@ void KernelEmitter::update_lane_by_lane(const Place& place, const Contribution& 
   llvm::Type* memory = lanes_.memory_type(c.dtype, 0);
   Value* addresses = lane_addresses(place);
   for (int lane = 0; lane < width; ++lane) {
-    auto of_lane = [&](Value* v) { return v == nullptr || Lanes::lanes_of(v) == 0 ? v : b_.CreateExtractElement(v, static_cast<uint64_t>(lane)); };
+    auto of_lane = [&](Value* v) {
+      return v == nullptr || Lanes::lanes_of(v) == 0 ? v : b_.CreateExtractElement(v, static_cast<uint64_t>(lane));
+    };
     Value* at = of_lane(addresses);
     if (vector_->mask != nullptr) at = b_.CreateSelect(of_lane(vector_->mask), at, sink());
     Value* old = lanes_.from_memory(c.dtype, tag(b_.CreateLoad(memory, at), place.slot));

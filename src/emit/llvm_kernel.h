@@ -37,13 +37,13 @@ class KernelEmitter {
   // Where a buffer lives.
   struct Storage {
     llvm::Value* pointer = nullptr;
-    std::vector<Expr> strides;       // in elements
-    int64_t slots = 0;               // elements of a stack slot, padding included; 0 elsewhere
-    int64_t row = 0, pitch = 0;      // rows padded to whole vectors: elements of a row, and from row to row; 0: not padded
-    int lanes = 0;                   // not 0: allocated inside a vector loop, with one element per lane
-    llvm::MDNode* scope = nullptr;   // alias scopes
+    std::vector<Expr> strides;   // in elements
+    int64_t slots = 0;           // elements of a stack slot, padding included; 0 elsewhere
+    int64_t row = 0, pitch = 0;  // rows padded to whole vectors: elements of a row, and from row to row; 0: not padded
+    int lanes = 0;               // not 0: allocated inside a vector loop, with one element per lane
+    llvm::MDNode* scope = nullptr;  // alias scopes
     llvm::MDNode* other_scopes = nullptr;
-    bool constant = false;           // never written by this kernel
+    bool constant = false;  // never written by this kernel
   };
 
   // What an Update adds: value, or value * factor.
@@ -65,16 +65,17 @@ class KernelEmitter {
   // The vector loop around what is being emitted.
   struct Vector {
     LaneRange range;
-    llvm::Value* mask = nullptr;     // lanes that run; null: all
-    bool scalar_tail = false;        // what is left after whole vectors runs in scalar code: masks would cost more
-    int64_t live = 0;                // the mask is known: these lanes run, the first ones; 0: it is not
-    bool conditional = false;        // an If or a select is part of the mask
-    bool may_be_empty = false;       // perhaps no lane runs
-    bool safe_loads = true;          // what is read alike by all iterations may be read here, as some iteration is known to do so
-    int copy = 0;                    // of `copies` that run side by side, each with partial results of its own
+    llvm::Value* mask = nullptr;  // lanes that run; null: all
+    bool scalar_tail = false;     // what is left after whole vectors runs in scalar code: masks would cost more
+    int64_t live = 0;             // the mask is known: these lanes run, the first ones; 0: it is not
+    bool conditional = false;     // an If or a select is part of the mask
+    bool may_be_empty = false;    // perhaps no lane runs
+    bool safe_loads =
+        true;      // what is read alike by all iterations may be read here, as some iteration is known to do so
+    int copy = 0;  // of `copies` that run side by side, each with partial results of its own
     int copies = 1;
-    size_t scope = 0;                // depth of scopes outside of the loop
-    llvm::Instruction* before = nullptr;   // where partial results get their first value
+    size_t scope = 0;                     // depth of scopes outside of the loop
+    llvm::Instruction* before = nullptr;  // where partial results get their first value
     std::vector<Reduction>* reductions = nullptr;
   };
 
@@ -82,8 +83,8 @@ class KernelEmitter {
   struct Place {
     int slot = 0;
     Expr linear;
-    llvm::Value* offset = nullptr;   // depends on data, the same in all lanes
-    llvm::Value* lanes = nullptr;    // depends on data, differs between lanes
+    llvm::Value* offset = nullptr;  // depends on data, the same in all lanes
+    llvm::Value* lanes = nullptr;   // depends on data, differs between lanes
   };
   enum class Pattern : uint8_t { kUniform, kContiguous, kReversed, kScattered };
 
@@ -120,7 +121,8 @@ class KernelEmitter {
   void emit_vector_loop(const loop::For& s, Vector v, Expr extent);
   void emit_lanes(const loop::For& s, const Vector& v);
   /// for (i = begin; i < end; i += step) body(i), with a scope of its own.
-  void counted_loop(llvm::Value* begin, llvm::Value* end, int64_t step, bool may_be_empty, const std::function<void(llvm::Value*)>& body);
+  void counted_loop(llvm::Value* begin, llvm::Value* end, int64_t step, bool may_be_empty,
+                    const std::function<void(llvm::Value*)>& body);
   llvm::Value* lane_mask(llvm::Value* count, int width);
   void reduce_in_lanes(const Place& place, const Contribution& c);
   Reduction& reduction_at(const Place& place, const Contribution& c);
@@ -131,10 +133,10 @@ class KernelEmitter {
   Place place_of(int slot, const std::vector<Scalar>& index);
   void add_index(Place& place, Scalar index, Expr factor);
   Pattern pattern_of(const Place& place) const;
-  llvm::Value* address_of(const Place& place);              // of the first lane
+  llvm::Value* address_of(const Place& place);  // of the first lane
   llvm::Value* lane_addresses(const Place& place);
   llvm::Value* load(const Place& place);
-  void store(const Place& place, llvm::Value* v);           // v in registers
+  void store(const Place& place, llvm::Value* v);  // v in registers
   llvm::Value* tag(llvm::Value* access, int slot);
   llvm::Value* reversed(llvm::Value* v);
   template <class F>
@@ -142,8 +144,8 @@ class KernelEmitter {
   bool can_mask(DType t) const;
   bool spills_into_padding(const Place& place) const;
   bool stays_inside(const Place& place, const LaneRange& range) const;
-  llvm::Value* zeros();                                     // readable memory for lanes that do not load
-  llvm::Value* sink();                                      // memory for lanes that do not store
+  llvm::Value* zeros();  // readable memory for lanes that do not load
+  llvm::Value* sink();   // memory for lanes that do not store
 
   // llvm_scalar.cpp
   llvm::Value* scalar(Scalar s);
@@ -152,8 +154,9 @@ class KernelEmitter {
   llvm::Value* checked_index(Scalar s);
   llvm::Value* index_value(Expr e);
   llvm::Value* truth(Scalar s);
-  Vector under(llvm::Value* mask, Scalar condition, bool holds);   // the mask is that of the condition, or of its opposite
-  bool is_guarded(Scalar s);        // has loads or checks, or is costly: not to be evaluated where it is not wanted
+  Vector under(llvm::Value* mask, Scalar condition,
+               bool holds);   // the mask is that of the condition, or of its opposite
+  bool is_guarded(Scalar s);  // has loads or checks, or is costly: not to be evaluated where it is not wanted
   llvm::Function* fault_function();
   bool product_of(Scalar s, DType t, Scalar& a, Scalar& b) const;
   bool fits_i32(Scalar s) const;
@@ -165,17 +168,17 @@ class KernelEmitter {
   Lanes lanes_;
   IndexEmitter index_;
   llvm::Function* function_ = nullptr;
-  llvm::Instruction* entry_anchor_ = nullptr;   // end of the entry block
+  llvm::Instruction* entry_anchor_ = nullptr;  // end of the entry block
   llvm::Value* begin_ = nullptr;
   llvm::Value* end_ = nullptr;
   llvm::Value* scratch_ = nullptr;
   llvm::Value* fault_ = nullptr;
   llvm::Function* fault_function_ = nullptr;
-  llvm::AllocaInst* sink_ = nullptr;            // where masked-off lanes store to
-  int widest_ = 0;                              // lanes of the widest vector loop
+  llvm::AllocaInst* sink_ = nullptr;  // where masked-off lanes store to
+  int widest_ = 0;                    // lanes of the widest vector loop
   std::vector<Storage> storage_;
-  loop::LoopScope loops_;                       // those around, with resolved extents
-  Vector* vector_ = nullptr;                    // null: scalar code
+  loop::LoopScope loops_;     // those around, with resolved extents
+  Vector* vector_ = nullptr;  // null: scalar code
   std::vector<std::unordered_map<const ir::ScalarNode*, llvm::Value*>> memo_;
   std::unordered_map<const ir::ScalarNode*, bool> guarded_;
 };

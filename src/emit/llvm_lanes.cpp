@@ -20,14 +20,9 @@ Machine machine_of(Isa isa) {
   m.x86 = false;
 #endif
   switch (isa) {
-    case Isa::kAvx512:
-      m.fma = m.f16c = m.masked_access = m.narrow_masks = m.gather = true;
-      break;
-    case Isa::kAvx2:
-      m.fma = m.f16c = m.masked_access = true;
-      break;
-    case Isa::kBaseline:
-      break;
+    case Isa::kAvx512: m.fma = m.f16c = m.masked_access = m.narrow_masks = m.gather = true; break;
+    case Isa::kAvx2: m.fma = m.f16c = m.masked_access = true; break;
+    case Isa::kBaseline: break;
   }
   return m;
 }
@@ -162,7 +157,8 @@ Value* Lanes::f32_to_f16(Value* v) {
   normal = b.CreateLShr(normal, 13);
   // Adding 0.5 moves the rounding to units of 2^-24, those of an f16 denormal.
   Value* half = real(f32, 0.5);
-  Value* denormal = b.CreateSub(b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(magnitude, f32), half), i32), integer(i32, 0x3F000000));
+  Value* denormal =
+      b.CreateSub(b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(magnitude, f32), half), i32), integer(i32, 0x3F000000));
   Value* result = b.CreateSelect(b.CreateICmpULT(magnitude, integer(i32, 0x38800000)), denormal, normal);
   result = b.CreateSelect(b.CreateICmpUGE(magnitude, integer(i32, 0x47800000)), integer(i32, 0x7C00), result);
   Value* nan = b.CreateOr(integer(i32, 0x7E00), b.CreateAnd(b.CreateLShr(magnitude, 13), integer(i32, 0x1FF)));
@@ -188,7 +184,9 @@ Value* Lanes::round_function(llvm::Intrinsic::ID id, Value* v) { return b.Create
 
 // --- masks ----------------------------------------------------------------------------------------------------------------
 
-Value* Lanes::mask_bits(Value* mask) { return b.CreateBitCast(mask, b.getIntNTy(static_cast<unsigned>(lanes_of(mask)))); }
+Value* Lanes::mask_bits(Value* mask) {
+  return b.CreateBitCast(mask, b.getIntNTy(static_cast<unsigned>(lanes_of(mask))));
+}
 
 Value* Lanes::any(Value* mask) {
   if (lanes_of(mask) == 0) return mask;
@@ -341,9 +339,7 @@ Value* Lanes::op(ScalarOp op, DType t, std::span<Value* const> args) {
     case ScalarOp::kAcosh:
     case ScalarOp::kAtanh:
     case ScalarOp::kErf:
-    case ScalarOp::kSigmoid:
-      STAX_ASSERT(real_type, "{} of {}", ir::name_of(op), ir::name_of(t));
-      return math(op, args);
+    case ScalarOp::kSigmoid: STAX_ASSERT(real_type, "{} of {}", ir::name_of(op), ir::name_of(t)); return math(op, args);
     case ScalarOp::kNot: return b.CreateNot(x);
     case ScalarOp::kAnd: return b.CreateAnd(x, y);
     case ScalarOp::kOr: return b.CreateOr(x, y);
@@ -388,7 +384,8 @@ Value* Lanes::power(Value* x, Value* y) {
     if (number->isExactlyValue(3)) return b.CreateFMul(b.CreateFMul(x, x), x);
     if (number->isExactlyValue(-1)) return b.CreateFDiv(real(type, 1), x);
     if (number->isExactlyValue(0.5)) {
-      Value* root = round_function(llvm::Intrinsic::sqrt, b.CreateFAdd(x, llvm::Constant::getNullValue(type)));   // -0 gives 0
+      Value* root =
+          round_function(llvm::Intrinsic::sqrt, b.CreateFAdd(x, llvm::Constant::getNullValue(type)));  // -0 gives 0
       Value* infinite = b.CreateFCmpOEQ(x, llvm::ConstantFP::getInfinity(type, true));
       return b.CreateSelect(infinite, llvm::ConstantFP::getInfinity(type), root);
     }
@@ -439,7 +436,8 @@ Value* Lanes::mod_floor(DType t, Value* x, Value* y) {
   Value* zero = llvm::Constant::getNullValue(type);
   if (ir::is_float(t)) {
     Value* rest = fmod(x, y);
-    Value* differs = b.CreateAnd(b.CreateFCmpUNE(rest, zero), b.CreateXor(b.CreateFCmpOLT(rest, zero), b.CreateFCmpOLT(y, zero)));
+    Value* differs =
+        b.CreateAnd(b.CreateFCmpUNE(rest, zero), b.CreateXor(b.CreateFCmpOLT(rest, zero), b.CreateFCmpOLT(y, zero)));
     Value* zero_of_y = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, zero, y);
     Value* result = b.CreateSelect(differs, b.CreateFAdd(rest, y), rest);
     return b.CreateSelect(b.CreateFCmpOEQ(rest, zero), zero_of_y, result);

@@ -28,7 +28,8 @@ class Workspace {
       path_ = pattern;
       return;
     }
-    user_error("no folder for temporary files: neither /dev/shm nor {} can be written", wanted != nullptr ? wanted : "/tmp");
+    user_error("no folder for temporary files: neither /dev/shm nor {} can be written",
+               wanted != nullptr ? wanted : "/tmp");
   }
   ~Workspace() { llvm::sys::fs::remove_directories(path_); }
   Workspace(const Workspace&) = delete;
@@ -54,8 +55,20 @@ void write_file(const std::string& path, const std::string& bytes) {
 
 std::vector<uint8_t> link_image(const std::vector<std::string>& objects) {
   Workspace workspace;
-  std::vector<std::string> arguments = {"ld.lld", "-shared", "--threads=1", "--no-undefined", "-z", "noexecstack", "-z", "separate-code",
-                                        "--hash-style=gnu", "--build-id=none", "--strip-debug", "-O0", "-o", workspace.file("image.so")};
+  std::vector<std::string> arguments = {"ld.lld",
+                                        "-shared",
+                                        "--threads=1",
+                                        "--no-undefined",
+                                        "-z",
+                                        "noexecstack",
+                                        "-z",
+                                        "separate-code",
+                                        "--hash-style=gnu",
+                                        "--build-id=none",
+                                        "--strip-debug",
+                                        "-O0",
+                                        "-o",
+                                        workspace.file("image.so")};
   for (size_t i = 0; i < objects.size(); ++i) {
     arguments.push_back(workspace.file(std::to_string(i) + ".o"));
     write_file(arguments.back(), objects[i]);

@@ -26,7 +26,8 @@ int partials_for(const Stmt& body) {
   size_t weight = 0;
   loop::visit(body, [&](const Stmt& each) {
     loop::visit_scalars(*each, [&](Scalar root) {
-      ir::visit(root, [&](Scalar x) { weight += x->kind == ir::ScalarKind::kOp && ir::is_math_function(x->op) ? 12 : 1; });
+      ir::visit(root,
+                [&](Scalar x) { weight += x->kind == ir::ScalarKind::kOp && ir::is_math_function(x->op) ? 12 : 1; });
     });
   });
   return weight <= 12 ? 4 : weight <= 30 ? 2 : 1;
@@ -72,13 +73,16 @@ void KernelEmitter::emit_unrolled(const loop::For& s, int64_t count) {
 }
 
 // The test is at the end: what the body always evaluates can be hoisted in front of the loop.
-void KernelEmitter::counted_loop(Value* begin, Value* end, int64_t step, bool may_be_empty, const std::function<void(Value*)>& body) {
+void KernelEmitter::counted_loop(Value* begin, Value* end, int64_t step, bool may_be_empty,
+                                 const std::function<void(Value*)>& body) {
   llvm::BasicBlock* header = block("loop");
   llvm::BasicBlock* inside = block("iteration");
   llvm::BasicBlock* after = block("done");
   llvm::BasicBlock* before = b_.GetInsertBlock();
-  if (may_be_empty) b_.CreateCondBr(b_.CreateICmpSLT(begin, end), header, after);
-  else b_.CreateBr(header);
+  if (may_be_empty)
+    b_.CreateCondBr(b_.CreateICmpSLT(begin, end), header, after);
+  else
+    b_.CreateBr(header);
   b_.SetInsertPoint(header);
   llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
   i->addIncoming(begin, before);
@@ -109,7 +113,8 @@ bool KernelEmitter::can_vectorize(const loop::For& s) {
       possible &= inner->kind != LoopKind::kVector && inner->kind != LoopKind::kParallel;
       possible &= !symbolic::depends_on(index_.resolve(inner->extent), s.var);
     }
-    if (auto* local = each->as<loop::Allocate>()) possible &= storage_[static_cast<size_t>(local->slot)].pointer == nullptr;
+    if (auto* local = each->as<loop::Allocate>())
+      possible &= storage_[static_cast<size_t>(local->slot)].pointer == nullptr;
   });
   return possible;
 }
@@ -121,7 +126,8 @@ bool KernelEmitter::has_reduction(const loop::For& s) const {
     if (auto* local = each->as<loop::Allocate>()) inside.insert(local->slot);
     auto* update = each->as<loop::Update>();
     if (update == nullptr || inside.contains(update->slot)) return;
-    found |= std::none_of(update->index.begin(), update->index.end(), [&](Scalar i) { return loop::depends_on(i, s.var); });
+    found |=
+        std::none_of(update->index.begin(), update->index.end(), [&](Scalar i) { return loop::depends_on(i, s.var); });
   });
   return found;
 }
@@ -132,7 +138,8 @@ bool KernelEmitter::touches_stack(const loop::For& s) const {
   for (const loop::Access& access : loop::accesses_in(s.body)) {
     const Storage& storage = storage_[static_cast<size_t>(access.slot)];
     if (storage.slots == 0) continue;
-    found |= std::any_of(access.index.begin(), access.index.end(), [&](Scalar i) { return loop::depends_on(i, s.var); });
+    found |=
+        std::any_of(access.index.begin(), access.index.end(), [&](Scalar i) { return loop::depends_on(i, s.var); });
   }
   return found;
 }
@@ -219,7 +226,8 @@ void KernelEmitter::emit_bounded_vectors(const loop::For& s, Vector v, Expr exte
     v.copy = static_cast<int>(i % v.copies);
     Value* left = b_.CreateSub(end, b_.getInt64(static_cast<uint64_t>(i * width)));
     left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, left, b_.getInt64(0));
-    v.mask = lane_mask(b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, b_.getInt64(static_cast<uint64_t>(width))), width);
+    v.mask = lane_mask(b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, b_.getInt64(static_cast<uint64_t>(width))),
+                       width);
     v.may_be_empty = i > 0 || !runs;
     v.safe_loads = runs;
     emit_lanes(s, v);
@@ -255,7 +263,8 @@ void KernelEmitter::emit_vector_loop(const loop::For& s, Vector v, Expr extent) 
   if (v.copies > 1 && !v.scalar_tail) {
     counted_loop(whole, end, width, true, [&](Value* i) {
       index_.bind(base, i);
-      Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, i), b_.getInt64(static_cast<uint64_t>(width)));
+      Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, i),
+                                             b_.getInt64(static_cast<uint64_t>(width)));
       if (multiple % width != 0) v.mask = lane_mask(left, width);
       emit_lanes(s, v);
     });
@@ -355,7 +364,8 @@ void KernelEmitter::finish_reductions(std::vector<Reduction>& reductions) {
     for (llvm::AllocaInst* partial : each.partial) parts.push_back(b_.CreateLoad(partial->getAllocatedType(), partial));
     while (parts.size() > 1) {
       std::vector<Value*> halves;
-      for (size_t i = 0; i + 1 < parts.size(); i += 2) halves.push_back(combine(each.combiner, t, parts[i], parts[i + 1]));
+      for (size_t i = 0; i + 1 < parts.size(); i += 2)
+        halves.push_back(combine(each.combiner, t, parts[i], parts[i + 1]));
       if (parts.size() % 2 != 0) halves.push_back(parts.back());
       parts = std::move(halves);
     }

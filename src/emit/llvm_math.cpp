@@ -46,7 +46,8 @@ llvm::Function* MathEmitter::slow_function(const MathFunction& f, int lanes) {
   const std::string name = fmt::format("stax.{}.{}.{}", ir::name_of(f.op), ir::name_of(f.dtype), lanes);
   if (llvm::Function* known = lanes_.module_.getFunction(name)) return known;
   llvm::Type* type = lanes_.register_type(f.dtype, lanes);
-  auto* made = llvm::Function::Create(llvm::FunctionType::get(type, {type}, false), llvm::Function::PrivateLinkage, name, lanes_.module_);
+  auto* made = llvm::Function::Create(llvm::FunctionType::get(type, {type}, false), llvm::Function::PrivateLinkage,
+                                      name, lanes_.module_);
   made->addFnAttr(llvm::Attribute::NoInline);
   made->addFnAttr(llvm::Attribute::Cold);
   made->addFnAttr(llvm::Attribute::NoUnwind);
@@ -80,13 +81,15 @@ Value* MathEmitter::run(const MathProgram& program, std::span<Value* const> args
   return values.back();
 }
 
-Value* MathEmitter::step(const MathNode& node, llvm::Type* type, std::span<Value* const> args, Value* x, Value* y, Value* z) {
+Value* MathEmitter::step(const MathNode& node, llvm::Type* type, std::span<Value* const> args, Value* x, Value* y,
+                         Value* z) {
   const bool real = type->getScalarType()->isFloatingPointTy();
   const bool of_reals = x != nullptr && x->getType()->getScalarType()->isFloatingPointTy();
   switch (node.op) {
     case MathOp::kInput: return args[node.bits];
     case MathOp::kConstant:
-      return real ? lanes_.real(type, std::bit_cast<double>(node.bits)) : lanes_.integer(type, static_cast<int64_t>(node.bits));
+      return real ? lanes_.real(type, std::bit_cast<double>(node.bits))
+                  : lanes_.integer(type, static_cast<int64_t>(node.bits));
     case MathOp::kAdd: return real ? b_.CreateFAdd(x, y) : b_.CreateAdd(x, y);
     case MathOp::kSub: return real ? b_.CreateFSub(x, y) : b_.CreateSub(x, y);
     case MathOp::kMul: return real ? b_.CreateFMul(x, y) : b_.CreateMul(x, y);
@@ -131,7 +134,8 @@ Value* MathEmitter::by_registers(Value* x, Value* y, const std::function<Value*(
     auto widen = [&](Value* v) {
       Value* result = llvm::PoisonValue::get(wide);
       for (int i = 0; i < 16 / bytes; ++i) {
-        Value* lane = Lanes::lanes_of(v) == 0 ? v : b_.CreateExtractElement(v, static_cast<uint64_t>(std::min(i, lanes - 1)));
+        Value* lane =
+            Lanes::lanes_of(v) == 0 ? v : b_.CreateExtractElement(v, static_cast<uint64_t>(std::min(i, lanes - 1)));
         if (i == 0 || i < lanes) result = b_.CreateInsertElement(result, lane, static_cast<uint64_t>(i));
       }
       return result;
@@ -169,13 +173,19 @@ Value* MathEmitter::scale(Value* x, Value* n) {
       const int bytes = lanes * (single ? 4 : 8);
       llvm::Intrinsic::ID id = 0;
       switch (bytes) {
-        case 16: id = single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_128 : llvm::Intrinsic::x86_avx512_mask_scalef_pd_128; break;
-        case 32: id = single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256 : llvm::Intrinsic::x86_avx512_mask_scalef_pd_256; break;
-        default: id = single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512 : llvm::Intrinsic::x86_avx512_mask_scalef_pd_512; break;
+        case 16:
+          id = single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_128 : llvm::Intrinsic::x86_avx512_mask_scalef_pd_128;
+          break;
+        case 32:
+          id = single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256 : llvm::Intrinsic::x86_avx512_mask_scalef_pd_256;
+          break;
+        default:
+          id = single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512 : llvm::Intrinsic::x86_avx512_mask_scalef_pd_512;
+          break;
       }
       Value* all = lanes == 16 ? b_.getInt16(0xFFFF) : b_.getInt8(0xFF);
       std::vector<Value*> args = {a, k, llvm::Constant::getNullValue(a->getType()), all};
-      if (bytes == 64) args.push_back(b_.getInt32(4));   // the current rounding mode
+      if (bytes == 64) args.push_back(b_.getInt32(4));  // the current rounding mode
       return b_.CreateIntrinsic(id, {}, args);
     });
   }
@@ -192,7 +202,8 @@ Value* MathEmitter::scale(Value* x, Value* n) {
 
 // A division keeps the machine busy for as long as all of this takes several times: an approximate reciprocal and one correction of the quotient.
 Value* MathEmitter::ratio(Value* x, Value* y) {
-  if (lanes_.machine().isa != Isa::kAvx512 || Lanes::lanes_of(x) == 0 || !x->getType()->getScalarType()->isFloatTy()) return b_.CreateFDiv(x, y);
+  if (lanes_.machine().isa != Isa::kAvx512 || Lanes::lanes_of(x) == 0 || !x->getType()->getScalarType()->isFloatTy())
+    return b_.CreateFDiv(x, y);
   Value* inverse = by_registers(y, y, [&](Value* a, Value*) -> Value* {
     llvm::Intrinsic::ID id = 0;
     switch (Lanes::lanes_of(a)) {
@@ -212,8 +223,10 @@ Value* MathEmitter::lookup(Value* index) {
   llvm::Module& module = lanes_.module_;
   llvm::GlobalVariable* table = module.getNamedGlobal("stax.two_over_pi");
   if (table == nullptr) {
-    llvm::Constant* words = llvm::ConstantDataArray::get(b_.getContext(), llvm::ArrayRef<uint32_t>(ir::two_over_pi().data(), ir::two_over_pi().size()));
-    table = new llvm::GlobalVariable(module, words->getType(), true, llvm::GlobalValue::PrivateLinkage, words, "stax.two_over_pi");
+    llvm::Constant* words = llvm::ConstantDataArray::get(
+        b_.getContext(), llvm::ArrayRef<uint32_t>(ir::two_over_pi().data(), ir::two_over_pi().size()));
+    table = new llvm::GlobalVariable(module, words->getType(), true, llvm::GlobalValue::PrivateLinkage, words,
+                                     "stax.two_over_pi");
   }
   llvm::Type* i32 = b_.getInt32Ty();
   const int lanes = Lanes::lanes_of(index);

@@ -17,13 +17,15 @@ class MathEmitter {
 
  private:
   llvm::Value* run(const ir::MathProgram& program, std::span<llvm::Value* const> args);
-  llvm::Value* step(const ir::MathNode& node, llvm::Type* type, std::span<llvm::Value* const> args, llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  llvm::Value* step(const ir::MathNode& node, llvm::Type* type, std::span<llvm::Value* const> args, llvm::Value* a,
+                    llvm::Value* b, llvm::Value* c);
   llvm::Value* scale(llvm::Value* a, llvm::Value* n);
   llvm::Value* ratio(llvm::Value* a, llvm::Value* b);
   llvm::Value* lookup(llvm::Value* index);
   llvm::Function* slow_function(const ir::MathFunction& f, int lanes);
   llvm::Type* type_of(ir::MathType t) const;
-  llvm::Value* by_registers(llvm::Value* a, llvm::Value* b, const std::function<llvm::Value*(llvm::Value*, llvm::Value*)>& f);
+  llvm::Value* by_registers(llvm::Value* a, llvm::Value* b,
+                            const std::function<llvm::Value*(llvm::Value*, llvm::Value*)>& f);
 
   Lanes& lanes_;
   llvm::IRBuilder<>& b_;

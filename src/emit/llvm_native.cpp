@@ -70,8 +70,8 @@ std::unique_ptr<llvm::TargetMachine> target_machine(const Machine& machine) {
     }
   }
   llvm::TargetOptions options;
-  return std::unique_ptr<llvm::TargetMachine>(target_of(triple).createTargetMachine(triple, cpu, "", options, llvm::Reloc::PIC_,
-                                                                                    llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(target_of(triple).createTargetMachine(
+      triple, cpu, "", options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
 void optimize(llvm::Module& module, llvm::TargetMachine& target) {
@@ -200,7 +200,8 @@ NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions
     }
   };
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min<size_t>(count, static_cast<size_t>(std::max(options.threads, 1))); ++i) threads.emplace_back(work);
+  for (size_t i = 1; i < std::min<size_t>(count, static_cast<size_t>(std::max(options.threads, 1))); ++i)
+    threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
   if (fault) std::rethrow_exception(fault);

@@ -156,7 +156,8 @@ Value* KernelEmitter::compute(Scalar s) {
     case ScalarKind::kAccumulator: internal_error("an accumulator outside of an epilogue");
     case ScalarKind::kCast:
       if (s->dtype == DType::kBool && s->args[0]->kind == ScalarKind::kIndex) return truth(s);
-      return lanes_.cast(s->dtype, s->args[0]->dtype, scalar(s->args[0]), ir::is_float(s->args[0]->dtype) && fits_i32(s->args[0]));
+      return lanes_.cast(s->dtype, s->args[0]->dtype, scalar(s->args[0]),
+                         ir::is_float(s->args[0]->dtype) && fits_i32(s->args[0]));
     case ScalarKind::kOp: break;
   }
   if (s->op == ScalarOp::kSelect) return select(s);
@@ -270,10 +271,12 @@ Value* KernelEmitter::checked_index(Scalar s) {
   Value* negative = b_.CreateICmpSLT(given, llvm::Constant::getNullValue(type));
   Value* index = b_.CreateSelect(negative, b_.CreateAdd(given, extent), given);
   // A negative extent counts as 0: the signed and the unsigned comparison are both needed.
-  Value* inside = b_.CreateAnd(b_.CreateICmpULT(index, extent), b_.CreateICmpSGT(extent, llvm::Constant::getNullValue(type)));
+  Value* inside =
+      b_.CreateAnd(b_.CreateICmpULT(index, extent), b_.CreateICmpSGT(extent, llvm::Constant::getNullValue(type)));
   Value* outside = b_.CreateNot(inside);
   Value* faulty = outside;
-  if (vector_ != nullptr && vector_->mask != nullptr) faulty = b_.CreateAnd(lanes_.splat(outside, vector_->range.width), vector_->mask);
+  if (vector_ != nullptr && vector_->mask != nullptr)
+    faulty = b_.CreateAnd(lanes_.splat(outside, vector_->range.width), vector_->mask);
 
   llvm::BasicBlock* cold = block("fault");
   llvm::BasicBlock* after = block("checked");

@@ -8,7 +8,7 @@
 namespace stax::emit {
 
 struct ScratchPlan {
-  std::vector<symbolic::Expr> offsets;   // per slot, in bytes, a multiple of 64; null: on the stack, or a global buffer
+  std::vector<symbolic::Expr> offsets;  // per slot, in bytes, a multiple of 64; null: on the stack, or a global buffer
   symbolic::Expr bytes;
 };
 ScratchPlan plan_scratch(const loop::Kernel& kernel);

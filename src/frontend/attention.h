@@ -47,11 +47,11 @@ struct AttentionSpec {
 };
 
 struct AttentionValues {
-  Value* scores = nullptr;   // [batch, query heads, queries, keys], scaled
+  Value* scores = nullptr;  // [batch, query heads, queries, keys], scaled
   Value* capped = nullptr;
   Value* masked = nullptr;
   Value* weights = nullptr;
-  Value* y = nullptr;        // [batch, queries, query heads, value size]
+  Value* y = nullptr;  // [batch, queries, query heads, value size]
 };
 AttentionValues attend(Node& n, const AttentionSpec& spec);
 

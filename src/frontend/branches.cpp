@@ -15,7 +15,13 @@ using symbolic::Truth;
 class BranchMerge {
  public:
   BranchMerge(Node& n, Builder& b, Branch& taken, Branch& other, size_t first_symbol)
-      : n_(n), b_(b), taken_(taken), other_(other), first_symbol_(first_symbol), taken_builder_(b.graph(), *taken.block), other_builder_(b.graph(), *other.block) {
+      : n_(n),
+        b_(b),
+        taken_(taken),
+        other_(other),
+        first_symbol_(first_symbol),
+        taken_builder_(b.graph(), *taken.block),
+        other_builder_(b.graph(), *other.block) {
     taken_builder_.source = other_builder_.source = b.source;
   }
 
@@ -26,7 +32,8 @@ class BranchMerge {
     if (a->type.kind != c->type.kind || a->type.dtype != c->type.dtype)
       n_.fault("its branches make different types of the output '" + name + "'");
     if (!a->type.is_tensor()) return tensor::Type::sequence(a->type.dtype, element_rank(a, c));
-    const bool same_rank = a->type.has_static_rank() && c->type.has_static_rank() && a->type.static_rank() == c->type.static_rank();
+    const bool same_rank =
+        a->type.has_static_rank() && c->type.has_static_rank() && a->type.static_rank() == c->type.static_rank();
     tensor::Type type = tensor::Type::tensor(a->type.dtype, {});
     if (!same_rank) {
       a = as_run_time_rank(taken_builder_, a);
@@ -34,7 +41,8 @@ class BranchMerge {
       type.rank = merge_extent(a->type.rank, c->type.rank, name + ".rank");
     }
     for (size_t axis = 0; axis < a->type.extents.size(); ++axis) {
-      type.extents.push_back(merge_extent(a->type.extents[axis], c->type.extents[axis], name + "[" + std::to_string(axis) + "]"));
+      type.extents.push_back(
+          merge_extent(a->type.extents[axis], c->type.extents[axis], name + "[" + std::to_string(axis) + "]"));
     }
     return type;
   }
@@ -52,7 +60,8 @@ class BranchMerge {
   Expr merge_extent(Expr a, Expr c, const std::string& name) {
     for (const Expr candidate : {a, c}) {
       if (!is_visible(candidate, first_symbol_)) continue;
-      if (taken_.facts.equal(a, candidate) == Truth::kYes && other_.facts.equal(c, candidate) == Truth::kYes) return candidate;
+      if (taken_.facts.equal(a, candidate) == Truth::kYes && other_.facts.equal(c, candidate) == Truth::kYes)
+        return candidate;
     }
     const symbolic::Interval x = taken_.facts.range(a), y = other_.facts.range(c);
     defines.push_back(b_.new_symbol(name, {std::max<int64_t>(std::min(x.lo, y.lo), 0), std::max(x.hi, y.hi)}));
@@ -86,7 +95,8 @@ Branch make_branch(Builder& b, Expr condition, const std::function<std::vector<V
   return branch;
 }
 
-std::vector<Value*> build_if(Node& n, Builder& b, Value* condition, Expr known, Branch taken, Branch other, size_t first_symbol) {
+std::vector<Value*> build_if(Node& n, Builder& b, Value* condition, Expr known, Branch taken, Branch other,
+                             size_t first_symbol) {
   STAX_ASSERT(taken.outputs.size() == other.outputs.size());
   BranchMerge merge(n, b, taken, other, first_symbol);
   std::vector<tensor::Type> types;

@@ -12,7 +12,7 @@ namespace stax::frontend {
 struct Branch {
   std::unique_ptr<tensor::Block> block = std::make_unique<tensor::Block>();
   std::vector<Value*> outputs;
-  symbolic::ConstraintSet facts;      // what holds at its end
+  symbolic::ConstraintSet facts;  // what holds at its end
 };
 
 /// Fills a branch by `fill`, on the assumption that `condition` (may be null) holds; nothing of it is believed afterwards.
@@ -20,6 +20,7 @@ Branch make_branch(Builder& b, Expr condition, const std::function<std::vector<V
 
 /// The If in b's block. `known` is the condition as an expression, or null. Symbols of the table's number `first_symbol` on
 /// belong to the branches. Extents on which the branches agree stay what they are; the others become symbols.
-std::vector<Value*> build_if(Node& n, Builder& b, Value* condition, Expr known, Branch taken, Branch other, size_t first_symbol);
+std::vector<Value*> build_if(Node& n, Builder& b, Value* condition, Expr known, Branch taken, Branch other,
+                             size_t first_symbol);
 
 }  // namespace stax::frontend

@@ -50,7 +50,8 @@ struct Product {
     Expr row, column;
     std::vector<Expr> all() const;
   };
-  std::function<Scalar(Body&, Scalar element, const Point&)> element_a = {}, element_b = {};  // to `accumulate`; empty: a cast
+  std::function<Scalar(Body&, Scalar element, const Point&)> element_a = {},
+                                                             element_b = {};   // to `accumulate`; empty: a cast
   std::function<Scalar(Body&, Scalar accumulator, const Point&)> finish = {};  // empty: as accumulated
 };
 Value* product(Builder& b, const Product& p);

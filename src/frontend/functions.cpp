@@ -36,13 +36,16 @@ const onnx::FunctionProto* Importer::find_function(const onnx::NodeProto& proto)
   return found == functions_.end() ? nullptr : found->second;
 }
 
-void Importer::call_function(Frame& frame, const onnx::NodeProto& proto, const onnx::FunctionProto& function, const std::vector<Binding>& inputs) {
+void Importer::call_function(Frame& frame, const onnx::NodeProto& proto, const onnx::FunctionProto& function,
+                             const std::vector<Binding>& inputs) {
   const std::string where = describe_node(frame, proto);
-  if (frame.depth >= kMaxCallDepth) user_error("function {} calls itself, or calls go deeper than {}", function.name(), kMaxCallDepth);
+  if (frame.depth >= kMaxCallDepth)
+    user_error("function {} calls itself, or calls go deeper than {}", function.name(), kMaxCallDepth);
   if (static_cast<int>(inputs.size()) > function.input_size())
     user_error("{} inputs are given, function {} has {}", inputs.size(), function.name(), function.input_size());
   if (proto.output_size() > function.output_size())
-    user_error("{} outputs are named, function {} has {}", proto.output_size(), function.name(), function.output_size());
+    user_error("{} outputs are named, function {} has {}", proto.output_size(), function.name(),
+               function.output_size());
 
   OpsetVersions opsets = opsets_;
   for (const onnx::OperatorSetIdProto& opset : function.opset_import())
@@ -51,7 +54,8 @@ void Importer::call_function(Frame& frame, const onnx::NodeProto& proto, const o
   AttributeBindings attributes;
   for (const onnx::AttributeProto& fallback : function.attribute_proto()) attributes[fallback.name()] = &fallback;
   for (const onnx::AttributeProto& given : proto.attribute()) {
-    if (const onnx::AttributeProto* attribute = find_attribute(frame, proto, given.name())) attributes[given.name()] = attribute;
+    if (const onnx::AttributeProto* attribute = find_attribute(frame, proto, given.name()))
+      attributes[given.name()] = attribute;
   }
 
   Frame body;

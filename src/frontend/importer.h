@@ -28,17 +28,17 @@ struct Binding {
   Value* value = nullptr;
 };
 
-using OpsetVersions = std::map<std::string, int>;                              // by domain; "" is ai.onnx
+using OpsetVersions = std::map<std::string, int>;  // by domain; "" is ai.onnx
 using AttributeBindings = std::unordered_map<std::string, const onnx::AttributeProto*>;
 
 /// Where nodes are imported: the graph, a body of If, Loop, .., or one call of a function.
 struct Frame {
-  Frame* outer = nullptr;                           // whose names are visible too; null for the graph and functions
+  Frame* outer = nullptr;  // whose names are visible too; null for the graph and functions
   Builder* builder = nullptr;
   const OpsetVersions* opsets = nullptr;
-  const AttributeBindings* attributes = nullptr;    // of the function call, else null
-  std::string function;                             // its name, for messages
-  int depth = 0;                                    // of function calls
+  const AttributeBindings* attributes = nullptr;  // of the function call, else null
+  std::string function;                           // its name, for messages
+  int depth = 0;                                  // of function calls
   std::unordered_map<std::string, Binding> names;
 };
 
@@ -58,11 +58,11 @@ class Importer {
 
   /// Imports the nodes (and initializers) of a body into `block` and returns its outputs. Facts that hold only inside, those of
   /// `graph.constraints`, are forgotten afterwards; `facts` receives them. Throws FaultReported if something in it is at fault.
-  std::vector<Value*> import_body(Frame& outer, const onnx::GraphProto& body, tensor::Block& block, std::span<Value* const> inputs,
-                                  symbolic::ConstraintSet* facts = nullptr);
+  std::vector<Value*> import_body(Frame& outer, const onnx::GraphProto& body, tensor::Block& block,
+                                  std::span<Value* const> inputs, symbolic::ConstraintSet* facts = nullptr);
 
   /// Sequences that have no element yet: any tensor can be put into them, so that their element rank is still open.
-  std::unordered_set<uint32_t> empty_sequences;   // by Value::id
+  std::unordered_set<uint32_t> empty_sequences;  // by Value::id
 
  private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
@@ -79,7 +79,8 @@ class Importer {
   void compare_with_declaration(const onnx::ValueInfoProto& info, const Value* value);
   void import_nodes(Frame& frame, const Nodes& nodes);
   void import_node(Frame& frame, const onnx::NodeProto& proto, const Nodes& nodes);
-  void call_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset, const std::vector<Binding>& inputs);
+  void call_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset,
+                     const std::vector<Binding>& inputs);
   const OperatorRow* find_operator(Frame& frame, const onnx::NodeProto& proto, int& opset);
   void bind(Frame& frame, const std::string& name, Binding binding, const std::string& where);
   void assume_checks(const tensor::Block& block, size_t first_op);
@@ -89,17 +90,19 @@ class Importer {
 
   // rank_dispatch.cpp
   struct NodeResult {
-    std::vector<Value*> outputs;       // null where there is none
+    std::vector<Value*> outputs;  // null where there is none
     std::set<int> absent;
   };
-  NodeResult run_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset, std::vector<Value*> inputs);
-  std::optional<NodeResult> run_for_each_rank(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset,
-                                              const std::vector<Value*>& inputs);
+  NodeResult run_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset,
+                          std::vector<Value*> inputs);
+  std::optional<NodeResult> run_for_each_rank(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row,
+                                              int opset, const std::vector<Value*>& inputs);
 
   // functions.cpp
   void index_functions();
   const onnx::FunctionProto* find_function(const onnx::NodeProto& proto) const;
-  void call_function(Frame& frame, const onnx::NodeProto& proto, const onnx::FunctionProto& function, const std::vector<Binding>& inputs);
+  void call_function(Frame& frame, const onnx::NodeProto& proto, const onnx::FunctionProto& function,
+                     const std::vector<Binding>& inputs);
 
   onnx::ModelProto& model_;
   std::string folder_, name_;
@@ -107,8 +110,8 @@ class Importer {
   std::unique_ptr<tensor::Graph> graph_;
   Diagnostics diagnostics_;
   OpsetVersions opsets_;
-  std::map<std::string, Expr> dims_;                // by name; unnamed ones as `input[axis]`
-  std::map<std::string, std::string> other_dims_;   // `input[axis]` of fixed and of named dims: what to say of it
+  std::map<std::string, Expr> dims_;               // by name; unnamed ones as `input[axis]`
+  std::map<std::string, std::string> other_dims_;  // `input[axis]` of fixed and of named dims: what to say of it
   std::unordered_map<std::string, const onnx::FunctionProto*> functions_;
   uint64_t random_seeds_ = 0;
 };
@@ -119,7 +122,7 @@ const Binding* find_binding(const Frame& frame, const std::string& name);
 std::string describe_node(const Frame& frame, const onnx::NodeProto& proto);
 /// The attribute of a node, references to attributes of the enclosing function resolved; null if absent.
 const onnx::AttributeProto* find_attribute(const Frame& frame, const onnx::NodeProto& proto, std::string_view name);
-std::string normalized_domain(const std::string& domain);       // "ai.onnx" -> ""
+std::string normalized_domain(const std::string& domain);                       // "ai.onnx" -> ""
 std::string operator_name(const std::string& domain, const std::string& type);  // "Add", "com.microsoft.BiasGelu"
 
 }  // namespace stax::frontend

@@ -20,10 +20,10 @@ using symbolic::Truth;
 /// What is assumed of a carried value at the start of a trip.
 struct Carried {
   Value* initial = nullptr;
-  std::vector<bool> varies;      // by axis
+  std::vector<bool> varies;  // by axis
   bool run_time_rank = false;
-  int element_rank = -1;         // of a sequence
-  bool empty_at_first = false;   // a sequence to which nothing was added yet
+  int element_rank = -1;        // of a sequence
+  bool empty_at_first = false;  // a sequence to which nothing was added yet
 };
 
 class LoopBuilder {
@@ -90,7 +90,8 @@ class LoopBuilder {
     const std::string name = carried.initial->name;
     if (carried.run_time_rank) {
       type.extents.clear();
-      for (int k = 0; k < tensor::kMaxRank; ++k) type.extents.push_back(varying(name + "[" + std::to_string(k - tensor::kMaxRank) + "]"));
+      for (int k = 0; k < tensor::kMaxRank; ++k)
+        type.extents.push_back(varying(name + "[" + std::to_string(k - tensor::kMaxRank) + "]"));
       type.rank = b_.new_symbol(name + ".rank", {0, tensor::kMaxRank});
       body_defines_.push_back(type.rank);
       return type;
@@ -135,7 +136,8 @@ class LoopBuilder {
           carried.empty_at_first = false;
           carried.element_rank = out.element_rank;
           changed = true;
-        } else if (!carried.empty_at_first && carried.element_rank != -1 && out.element_rank != carried.element_rank && !still_empty) {
+        } else if (!carried.empty_at_first && carried.element_rank != -1 && out.element_rank != carried.element_rank &&
+                   !still_empty) {
           carried.element_rank = -1;
           changed = true;
         }
@@ -190,7 +192,8 @@ class LoopBuilder {
   }
 
   bool is_true(const Value* v) const {
-    return !v || (v->contents && v->contents->size() == 1 && v->contents->front().is_constant() && !v->contents->front().is_constant(0));
+    return !v || (v->contents && v->contents->size() == 1 && v->contents->front().is_constant() &&
+                  !v->contents->front().is_constant(0));
   }
 
   LoopResult finish() {
@@ -198,7 +201,8 @@ class LoopBuilder {
     loop.has_trip_count = trips_ != nullptr;
     loop.has_condition = !is_true(condition_) || !is_true(result_.condition);
     loop.carried = static_cast<int>(carried_.size());
-    if (!loop.has_trip_count && !loop.has_condition) n_.fault("it has neither a trip count nor a condition: it would never end");
+    if (!loop.has_trip_count && !loop.has_condition)
+      n_.fault("it has neither a trip count nor a condition: it would never end");
 
     Builder inner(b_.graph(), *block_);
     inner.source = b_.source;
@@ -222,11 +226,13 @@ class LoopBuilder {
         initial = as_run_time_rank(b_, initial);
         type.extents.clear();
         for (int axis = 0; axis < tensor::kMaxRank; ++axis)
-          type.extents.push_back(defined(name + "[" + std::to_string(axis - tensor::kMaxRank) + "]", {0, symbolic::kMaxExtent}));
+          type.extents.push_back(
+              defined(name + "[" + std::to_string(axis - tensor::kMaxRank) + "]", {0, symbolic::kMaxExtent}));
         type.rank = defined(name + ".rank", {0, tensor::kMaxRank});
       } else {
         for (size_t axis = 0; axis < type.extents.size(); ++axis) {
-          if (carried.varies[axis]) type.extents[axis] = defined(name + "[" + std::to_string(axis) + "]", {0, symbolic::kMaxExtent});
+          if (carried.varies[axis])
+            type.extents[axis] = defined(name + "[" + std::to_string(axis) + "]", {0, symbolic::kMaxExtent});
         }
       }
       operands.push_back(initial);
@@ -241,8 +247,10 @@ class LoopBuilder {
     }
     for (Value* scanned : result_.scanned) {
       tensor::Type type = scanned->type;
-      if (!type.is_tensor() || !type.has_static_rank()) n_.unsupported("a stacked output whose rank is known only at run time");
-      if (type.static_rank() + 1 > tensor::kMaxRank) n_.unsupported("a stacked output of rank " + std::to_string(type.static_rank() + 1));
+      if (!type.is_tensor() || !type.has_static_rank())
+        n_.unsupported("a stacked output whose rank is known only at run time");
+      if (type.static_rank() + 1 > tensor::kMaxRank)
+        n_.unsupported("a stacked output of rank " + std::to_string(type.static_rank() + 1));
       for (Expr& extent : type.extents) {
         if (!is_visible(extent, first_symbol_)) extent = defined(name + ".extent", {0, symbolic::kMaxExtent});
       }
@@ -256,7 +264,8 @@ class LoopBuilder {
     tensor::Op* op = b_.op(std::move(loop), std::move(operands), std::move(types), defines_);
     op->as<tensor::Loop>()->body->parent = op;
     LoopResult made;
-    for (size_t k = 0; k < results; ++k) (k < carried_.size() ? made.carried : made.scanned).push_back(op->result(static_cast<int>(k)));
+    for (size_t k = 0; k < results; ++k)
+      (k < carried_.size() ? made.carried : made.scanned).push_back(op->result(static_cast<int>(k)));
     return made;
   }
 
@@ -282,7 +291,8 @@ LoopResult build_loop(Node& n, Value* trips, Value* condition, const std::vector
 
 bool is_visible(Expr e, size_t first) {
   for (const Expr symbol : symbolic::free_symbols(e)) {
-    if (symbol.symbol().kind != symbolic::SymbolKind::kDim && symbol.node()->value >= static_cast<int64_t>(first)) return false;
+    if (symbol.symbol().kind != symbolic::SymbolKind::kDim && symbol.node()->value >= static_cast<int64_t>(first))
+      return false;
   }
   return true;
 }

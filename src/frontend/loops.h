@@ -10,10 +10,10 @@ namespace stax::frontend {
 
 /// What a body makes of its inputs.
 struct BodyResult {
-  Value* condition = nullptr;            // go on? null: yes
+  Value* condition = nullptr;  // go on? null: yes
   std::vector<Value*> carried;
   std::vector<Value*> scanned;
-  symbolic::ConstraintSet facts;         // what holds at its end
+  symbolic::ConstraintSet facts;  // what holds at its end
 };
 
 /// Builds one trip of the body into `b`'s block. It is called several times, each time for a new block.
@@ -21,7 +21,7 @@ using TripFn = std::function<BodyResult(Builder& b, Value* iteration, std::span<
 
 struct LoopResult {
   std::vector<Value*> carried;
-  std::vector<Value*> scanned;           // stacked on a new axis 0
+  std::vector<Value*> scanned;  // stacked on a new axis 0
 };
 
 /// Runs the body while the iteration number is below `trips` (an i64 of one element, if given) and the condition holds (if

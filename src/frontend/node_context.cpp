@@ -104,7 +104,8 @@ Expr Node::extent(int k, int axis) const {
 Value* Node::input_of_rank(int k, int rank) {
   Value* value = input(k);
   if (value->type.has_static_rank() && value->type.static_rank() != rank) {
-    fault("its input '" + value->name + "' has rank " + std::to_string(value->type.static_rank()) + ", not " + std::to_string(rank));
+    fault("its input '" + value->name + "' has rank " + std::to_string(value->type.static_rank()) + ", not " +
+          std::to_string(rank));
   }
   return of_rank(b(), value, rank);
 }
@@ -112,12 +113,13 @@ Value* Node::input_of_rank(int k, int rank) {
 void Node::same_dtype(int first, int second) const {
   const DType a = dtype(first), other = dtype(second);
   if (a == other) return;
-  fault("its inputs '" + input(first)->name + "' and '" + input(second)->name + "' differ in type: " + std::string(long_name_of(a)) + " and " +
-        std::string(long_name_of(other)));
+  fault("its inputs '" + input(first)->name + "' and '" + input(second)->name +
+        "' differ in type: " + std::string(long_name_of(a)) + " and " + std::string(long_name_of(other)));
 }
 
 void Node::require(bool holds, int k, const char* what) const {
-  if (!holds) fault("its input '" + input(k)->name + "' is of type " + std::string(long_name_of(dtype(k))) + ", not " + what);
+  if (!holds)
+    fault("its input '" + input(k)->name + "' is of type " + std::string(long_name_of(dtype(k))) + ", not " + what);
 }
 
 int Node::output_count() const {
@@ -209,7 +211,9 @@ DType Node::dtype_attribute(const char* name, DType fallback) const {
   if (!number) return fallback;
   const bool valid = *number > 0 && *number <= std::numeric_limits<int>::max();
   const std::optional<DType> dtype = valid ? dtype_of_onnx(static_cast<int>(*number)) : std::nullopt;
-  if (!dtype) unsupported("elements of type " + (valid ? onnx_type_name(static_cast<int>(*number)) : "number " + std::to_string(*number)));
+  if (!dtype)
+    unsupported("elements of type " +
+                (valid ? onnx_type_name(static_cast<int>(*number)) : "number " + std::to_string(*number)));
   return *dtype;
 }
 
@@ -226,7 +230,8 @@ std::optional<std::vector<Expr>> Node::ints_from(const char* attribute, int k) c
   if (!value) return std::nullopt;
   require_ints(value);
   for (const Expr extent : value->type.extents) {
-    if (!extent.is_constant()) unsupported("its input '" + value->name + "', of which not even the number of elements is known before run time");
+    if (!extent.is_constant())
+      unsupported("its input '" + value->name + "', of which not even the number of elements is known before run time");
   }
   return builder.host_ints(value);
 }
@@ -246,7 +251,8 @@ Expr Node::element_count(Value* v) {
 std::vector<Expr> Node::padded_ints(Value* v, int count, int64_t fill, symbolic::Interval range) {
   const Expr have = element_count(v);
   const Expr want = b().constant_expr(count);
-  const std::string message = "its input '" + v->name + "' has {0} elements, at most " + std::to_string(count) + " make sense";
+  const std::string message =
+      "its input '" + v->name + "' has {0} elements, at most " + std::to_string(count) + " make sense";
   b().check(symbolic::less_equal(have, want), message, {have});
   if (have.is_constant()) {
     std::vector<Expr> values = b().host_ints(v, range);
@@ -255,7 +261,8 @@ std::vector<Expr> Node::padded_ints(Value* v, int count, int64_t fill, symbolic:
   }
   Value* padded = b().map({want}, [&](tensor::Body& body) {
     const Scalar exists = ir::less(body.index(body.i[0]), body.index(have));
-    return ir::select(exists, ir::cast(DType::kI64, body.load(v, std::vector<Expr>{body.i[0]})), body.integer(DType::kI64, fill));
+    return ir::select(exists, ir::cast(DType::kI64, body.load(v, std::vector<Expr>{body.i[0]})),
+                      body.integer(DType::kI64, fill));
   });
   padded->name = v->name;
   return b().host_ints(padded, range);
@@ -263,7 +270,8 @@ std::vector<Expr> Node::padded_ints(Value* v, int count, int64_t fill, symbolic:
 
 std::vector<Expr> Node::exact_ints(Value* v, int count, symbolic::Interval range) {
   const Expr have = element_count(v);
-  b().check(symbolic::equal(have, count), "its input '" + v->name + "' has {0} elements, not " + std::to_string(count), {have});
+  b().check(symbolic::equal(have, count), "its input '" + v->name + "' has {0} elements, not " + std::to_string(count),
+            {have});
   if (have.is_constant()) return b().host_ints(v, range);
   Value* elements = b().map({b().constant_expr(count)}, [&](tensor::Body& body) {
     return ir::cast(DType::kI64, body.load(v, std::vector<Expr>{body.i[0]}));
@@ -278,14 +286,16 @@ std::optional<std::vector<Expr>> Node::axes_from(const char* attribute, int k, E
     for (const int64_t value : *values) axes.push_back(b().constant_expr(value));
   } else if (Value* value = k >= 0 ? optional(k) : nullptr) {
     const Expr count = element_count(value);
-    if (count.is_constant() && count.constant() > tensor::kMaxRank) fault("its input '" + value->name + "' has " + count.str() + " elements");
+    if (count.is_constant() && count.constant() > tensor::kMaxRank)
+      fault("its input '" + value->name + "' has " + count.str() + " elements");
     axes = padded_ints(value, count.is_constant() ? static_cast<int>(count.constant()) : tensor::kMaxRank, kNoAxis);
   } else {
     return std::nullopt;
   }
   for (const Expr axis : axes) {
     const Expr inside = symbolic::logical_and(symbolic::less_equal(-rank, axis), symbolic::less(axis, rank));
-    b().check(symbolic::logical_or(inside, symbolic::equal(axis, kNoAxis)), "axis {0} of a tensor of rank {1}", {axis, rank});
+    b().check(symbolic::logical_or(inside, symbolic::equal(axis, kNoAxis)), "axis {0} of a tensor of rank {1}",
+              {axis, rank});
   }
   return axes;
 }
@@ -297,7 +307,8 @@ int Node::axis(int64_t a, int rank) const {
 
 // ---- bodies, messages ---------------------------------------------------------------------------------------------
 
-std::vector<Value*> Node::import_body(const onnx::GraphProto& body, tensor::Block& block, std::span<Value* const> inputs) {
+std::vector<Value*> Node::import_body(const onnx::GraphProto& body, tensor::Block& block,
+                                      std::span<Value* const> inputs) {
   return importer_.import_body(frame_, body, block, inputs);
 }
 

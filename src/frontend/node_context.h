@@ -31,8 +31,8 @@ using symbolic::Expr;
 using tensor::Builder;
 using tensor::Value;
 
-class Importer;   // importer.h
-struct Frame;     // importer.h: the graph, body or function call that a node stands in
+class Importer;  // importer.h
+struct Frame;    // importer.h: the graph, body or function call that a node stands in
 
 class Node {
  public:
@@ -43,28 +43,28 @@ class Node {
 
   // ---- inputs: an omitted optional one is null
   int input_count() const { return static_cast<int>(inputs_.size()); }
-  Value* input(int k) const;        // a tensor; UserError if it is missing
-  Value* optional(int k) const;     // a tensor; null if absent
-  Value* sequence(int k) const;     // UserError if it is missing or a tensor
-  Value* any_input(int k) const;    // a tensor or a sequence
+  Value* input(int k) const;      // a tensor; UserError if it is missing
+  Value* optional(int k) const;   // a tensor; null if absent
+  Value* sequence(int k) const;   // UserError if it is missing or a tensor
+  Value* any_input(int k) const;  // a tensor or a sequence
   bool has(int k) const { return optional(k) != nullptr; }
   bool has_any(int k) const { return k < input_count() && inputs_[k]; }
   DType dtype(int k = 0) const { return input(k)->type.dtype; }
-  int rank(int k = 0) const;        // unsupported if the rank is known only at run time (see of_rank)
+  int rank(int k = 0) const;  // unsupported if the rank is known only at run time (see of_rank)
   Expr extent(int k, int axis) const;
   /// Input k as a tensor of this rank: itself, or a value of run-time rank with a check. A static other rank is a UserError.
   Value* input_of_rank(int k, int rank);
-  void same_dtype(int first, int second) const;                        // UserError where the types of two inputs differ
-  void require(bool holds, int k, const char* what) const;             // UserError "its input 'x' is of type int32, not <what>"
-  void require_ints(const Value* v) const;                             // UserError unless v is a list of (or one) int32 or int64
+  void same_dtype(int first, int second) const;             // UserError where the types of two inputs differ
+  void require(bool holds, int k, const char* what) const;  // UserError "its input 'x' is of type int32, not <what>"
+  void require_ints(const Value* v) const;                  // UserError unless v is a list of (or one) int32 or int64
 
   // ---- outputs
-  int output_count() const;                  // as many as the node names, trailing empty names dropped
-  bool wants(int k) const;                   // output k has a name
-  int proto_output_count() const;            // all that the node lists, empty names too
-  std::string output_name(int k) const;      // for the symbols of extents that the node makes
+  int output_count() const;              // as many as the node names, trailing empty names dropped
+  bool wants(int k) const;               // output k has a name
+  int proto_output_count() const;        // all that the node lists, empty names too
+  std::string output_name(int k) const;  // for the symbols of extents that the node makes
   void output(int k, Value* v);
-  void output_absent(int k);                 // an optional value that is none
+  void output_absent(int k);  // an optional value that is none
 
   // ---- attributes; a wrong type is a UserError
   bool has_attribute(const char* name) const;
@@ -113,7 +113,8 @@ class Node {
 
  private:
   friend class Importer;
-  const onnx::AttributeProto* attribute(const char* name, int type) const;   // references to a function's attributes are followed
+  const onnx::AttributeProto* attribute(const char* name,
+                                        int type) const;  // references to a function's attributes are followed
   Importer& importer_;
   Frame& frame_;
   const onnx::NodeProto& proto_;
@@ -125,9 +126,9 @@ class Node {
 
 using OperatorFn = void (*)(Node&);
 struct OperatorRow {
-  const char* domain;   // "" is ai.onnx
+  const char* domain;  // "" is ai.onnx
   const char* name;
-  int since;            // first opset with this meaning
+  int since;  // first opset with this meaning
   OperatorFn function;
 };
 
@@ -152,22 +153,31 @@ Value* with_run_time_rank(Builder& b, Value* v, Expr rank);
 Value* of_rank(Builder& b, Value* v, int rank);
 
 // One table a file; onnx_import.cpp joins them.
-std::span<const OperatorRow> elementwise_operators();   // ops_elementwise.cpp: arithmetic, comparison, logic, casts, clip, where
-std::span<const OperatorRow> activation_operators();    // ops_activation.cpp: relu, gelu, elu, ..
-std::span<const OperatorRow> maker_operators();         // ops_maker.cpp: constants, ranges, random numbers, dropout
-std::span<const OperatorRow> shape_operators();         // ops_shape.cpp: reshape family, transpose, concat, split, tile, expand, shape, size, ..
-std::span<const OperatorRow> slice_operators();         // ops_slice.cpp: slice, pad, center crop
-std::span<const OperatorRow> index_operators();         // ops_index.cpp: gather and scatter families, onehot, nonzero, compress, unique, topk, ..
-std::span<const OperatorRow> sequence_operators();      // ops_sequence.cpp
-std::span<const OperatorRow> training_operators();      // ops_training.cpp: steps of optimizers
-std::span<const OperatorRow> feature_operators();       // ops_feature.cpp: n-grams, some of ai.onnx.ml
-std::span<const OperatorRow> reduction_operators();     // ops_reduction.cpp: reduce*, arg*, softmax family, norms, cumsum, losses, lp-norms
-std::span<const OperatorRow> spatial_operators();       // ops_spatial.cpp: conv family, pooling, resize/upsample, grid sample, affine grid, roi align, depth/space, lrn, col2im, deform conv, max unpool
-std::span<const OperatorRow> linear_operators();        // ops_linear.cpp: matmul, gemm, einsum, det, attention, rotary, com.microsoft transformer ops
-std::span<const OperatorRow> quantized_operators();     // ops_quantized.cpp: quantize/dequantize, integer and QLinear ops, dynamic quantization (LSTM too)
-std::span<const OperatorRow> recurrent_operators();     // ops_recurrent.cpp: LSTM, GRU, RNN, reverse sequence
-std::span<const OperatorRow> control_operators();       // ops_control.cpp: If, Loop, Scan, identity, optional values (of tensors and sequences)
-std::span<const OperatorRow> signal_operators();        // ops_signal.cpp: DFT, STFT, windows, mel weights, NonMaxSuppression, ...
+std::span<const OperatorRow>
+elementwise_operators();  // ops_elementwise.cpp: arithmetic, comparison, logic, casts, clip, where
+std::span<const OperatorRow> activation_operators();  // ops_activation.cpp: relu, gelu, elu, ..
+std::span<const OperatorRow> maker_operators();       // ops_maker.cpp: constants, ranges, random numbers, dropout
+std::span<const OperatorRow>
+shape_operators();  // ops_shape.cpp: reshape family, transpose, concat, split, tile, expand, shape, size, ..
+std::span<const OperatorRow> slice_operators();  // ops_slice.cpp: slice, pad, center crop
+std::span<const OperatorRow>
+index_operators();  // ops_index.cpp: gather and scatter families, onehot, nonzero, compress, unique, topk, ..
+std::span<const OperatorRow> sequence_operators();  // ops_sequence.cpp
+std::span<const OperatorRow> training_operators();  // ops_training.cpp: steps of optimizers
+std::span<const OperatorRow> feature_operators();   // ops_feature.cpp: n-grams, some of ai.onnx.ml
+std::span<const OperatorRow>
+reduction_operators();  // ops_reduction.cpp: reduce*, arg*, softmax family, norms, cumsum, losses, lp-norms
+std::span<const OperatorRow>
+spatial_operators();  // ops_spatial.cpp: conv family, pooling, resize/upsample, grid sample, affine grid, roi align, depth/space, lrn, col2im, deform conv, max unpool
+std::span<const OperatorRow>
+linear_operators();  // ops_linear.cpp: matmul, gemm, einsum, det, attention, rotary, com.microsoft transformer ops
+std::span<const OperatorRow>
+quantized_operators();  // ops_quantized.cpp: quantize/dequantize, integer and QLinear ops, dynamic quantization (LSTM too)
+std::span<const OperatorRow> recurrent_operators();  // ops_recurrent.cpp: LSTM, GRU, RNN, reverse sequence
+std::span<const OperatorRow>
+control_operators();  // ops_control.cpp: If, Loop, Scan, identity, optional values (of tensors and sequences)
+std::span<const OperatorRow>
+signal_operators();  // ops_signal.cpp: DFT, STFT, windows, mel weights, NonMaxSuppression, ...
 
 /// The dtype of an ONNX element type number, or nullopt where Stax has none.
 std::optional<DType> dtype_of_onnx(int element_type);

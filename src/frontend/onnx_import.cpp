@@ -19,14 +19,14 @@ namespace stax::frontend {
 namespace {
 
 constexpr int kLeastIrVersion = 3, kGreatestIrVersion = 14;
-constexpr int kLeastOpset = 7, kGreatestOpset = 28;   // below, only operators that have not changed since are there
-constexpr int kMaxNesting = 500;        // of messages in the file: three for each If in an If
+constexpr int kLeastOpset = 7, kGreatestOpset = 28;  // below, only operators that have not changed since are there
+constexpr int kMaxNesting = 500;                     // of messages in the file: three for each If in an If
 constexpr int kMaxListedDims = 20;
 
-const auto kOperatorTables = {elementwise_operators, activation_operators, maker_operators,     shape_operators,    slice_operators,
-                              index_operators,       reduction_operators,  spatial_operators,   linear_operators,   quantized_operators,
-                              recurrent_operators,   control_operators,    sequence_operators,  signal_operators,   training_operators,
-                              feature_operators};
+const auto kOperatorTables = {elementwise_operators, activation_operators, maker_operators,     shape_operators,
+                              slice_operators,       index_operators,      reduction_operators, spatial_operators,
+                              linear_operators,      quantized_operators,  recurrent_operators, control_operators,
+                              sequence_operators,    signal_operators,     training_operators,  feature_operators};
 
 struct OperatorKey {
   std::string_view domain, name;
@@ -46,7 +46,8 @@ const OperatorIndex& operator_index() {
     for (const auto& table : kOperatorTables)
       for (const OperatorRow& row : table()) made[{row.domain, row.name}].push_back(&row);
     for (auto& [key, rows] : made) {
-      std::stable_sort(rows.begin(), rows.end(), [](const OperatorRow* a, const OperatorRow* b) { return a->since > b->since; });
+      std::stable_sort(rows.begin(), rows.end(),
+                       [](const OperatorRow* a, const OperatorRow* b) { return a->since > b->since; });
     }
     return made;
   }();
@@ -107,11 +108,13 @@ std::unique_ptr<tensor::Graph> Importer::run() {
   // From here on: every dim of an input is a constant or a symbol with its declared range.
   import_initializers(frame, model_.graph());
   // The constants have copies of their own now.
-  for (onnx::TensorProto& tensor : *model_.mutable_graph()->mutable_initializer()) std::string().swap(*tensor.mutable_raw_data());
+  for (onnx::TensorProto& tensor : *model_.mutable_graph()->mutable_initializer())
+    std::string().swap(*tensor.mutable_raw_data());
   import_nodes(frame, model_.graph().node());
   import_outputs(frame);
   diagnostics_.checkpoint();
-  STAX_ASSERT(static_cast<int>(graph_->outputs.size()) == model_.graph().output_size(), "an output is missing without a reason");
+  STAX_ASSERT(static_cast<int>(graph_->outputs.size()) == model_.graph().output_size(),
+              "an output is missing without a reason");
   return std::move(graph_);
 }
 
@@ -127,8 +130,9 @@ void Importer::check_versions() {
   }
   const auto main = opsets_.find("");
   if (main == opsets_.end()) {
-    if (model_.opset_import_size() == 0) user_error("{}: names no version of its operators (opset_import is empty)", name_);
-    opsets_[""] = kGreatestOpset;       // only other domains are used
+    if (model_.opset_import_size() == 0)
+      user_error("{}: names no version of its operators (opset_import is empty)", name_);
+    opsets_[""] = kGreatestOpset;  // only other domains are used
   } else if (main->second < 1 || main->second > kGreatestOpset) {
     unsupported("{}: opset {} (supported: {} to {})", name_, main->second, kLeastOpset, kGreatestOpset);
   }
@@ -158,7 +162,8 @@ Expr Importer::dim_of(const std::string& input, int axis, const onnx::TensorShap
 tensor::Type Importer::input_type(const onnx::ValueInfoProto& info) {
   const bool optional = info.type().has_optional_type();
   const onnx::TypeProto& type = optional ? info.type().optional_type().elem_type() : info.type();
-  if (optional) graph_->warnings.push_back("input '" + info.name() + "' is optional in the file; here it has to be given");
+  if (optional)
+    graph_->warnings.push_back("input '" + info.name() + "' is optional in the file; here it has to be given");
   const auto element = [&](const onnx::TypeProto_Tensor& tensor) {
     const std::optional<DType> dtype = dtype_of_onnx(tensor.elem_type());
     if (!dtype) unsupported("input '{}': elements of type {}", info.name(), onnx_type_name(tensor.elem_type()));
@@ -171,7 +176,8 @@ tensor::Type Importer::input_type(const onnx::ValueInfoProto& info) {
     if (tensor.shape().dim_size() > tensor::kMaxRank)
       unsupported("input '{}': rank {} (at most {})", info.name(), tensor.shape().dim_size(), tensor::kMaxRank);
     std::vector<Expr> extents;
-    for (int axis = 0; axis < tensor.shape().dim_size(); ++axis) extents.push_back(dim_of(info.name(), axis, tensor.shape().dim(axis)));
+    for (int axis = 0; axis < tensor.shape().dim_size(); ++axis)
+      extents.push_back(dim_of(info.name(), axis, tensor.shape().dim(axis)));
     return tensor::Type::tensor(dtype, std::move(extents));
   }
   if (type.has_sequence_type() && type.sequence_type().elem_type().has_tensor_type()) {
@@ -191,7 +197,8 @@ void Importer::import_inputs(Frame& frame) {
   // An initializer of the same name is a default of the input; it is a constant here.
   std::unordered_set<std::string_view> defaults;
   for (const onnx::TensorProto& tensor : model_.graph().initializer()) defaults.insert(tensor.name());
-  for (const onnx::SparseTensorProto& tensor : model_.graph().sparse_initializer()) defaults.insert(tensor.values().name());
+  for (const onnx::SparseTensorProto& tensor : model_.graph().sparse_initializer())
+    defaults.insert(tensor.values().name());
 
   for (const onnx::ValueInfoProto& info : model_.graph().input()) {
     if (defaults.contains(info.name())) continue;
@@ -213,7 +220,8 @@ void Importer::import_inputs(Frame& frame) {
 
 void Importer::check_dim_options() {
   for (const auto& [name, range] : options_.dims) {
-    if (range.lo > range.hi || range.lo < 0) user_error("dim '{}': the range {}..{} holds no extent", name, range.lo, range.hi);
+    if (range.lo > range.hi || range.lo < 0)
+      user_error("dim '{}': the range {}..{} holds no extent", name, range.lo, range.hi);
     if (dims_.contains(name)) continue;
     const auto other = other_dims_.find(name);
     if (other != other_dims_.end()) user_error("dim '{}' of {} {}", name, name_, other->second);
@@ -226,14 +234,16 @@ void Importer::check_dim_options() {
       }
       known += (known.empty() ? "" : ", ") + each;
     }
-    user_error("{} has no dim '{}'; {}", name_, name, known.empty() ? "all of its dims are fixed" : "its dims are: " + known);
+    user_error("{} has no dim '{}'; {}", name_, name,
+               known.empty() ? "all of its dims are fixed" : "its dims are: " + known);
   }
 }
 
 /// A dim named by an expression of other dims, such as "past + seq", states a relation.
 void Importer::relate_dims(Frame& frame) {
   for (const auto& [name, symbol] : dims_) {
-    const bool expression = std::any_of(name.begin(), name.end(), [](char c) { return c == '+' || c == '*' || c == ' ' || c == '/'; });
+    const bool expression =
+        std::any_of(name.begin(), name.end(), [](char c) { return c == '+' || c == '*' || c == ' ' || c == '/'; });
     if (!expression) continue;
     std::string text = name;
     for (size_t at; (at = text.find("//")) != std::string::npos;) text.erase(at, 1);
@@ -245,11 +255,12 @@ void Importer::relate_dims(Frame& frame) {
         return known->second;
       });
     } catch (const UserError&) {
-      continue;       // a name like any other
+      continue;  // a name like any other
     }
     if (stated == symbol) continue;
     frame.builder->source = "dim '" + name + "'";
-    frame.builder->check(symbolic::equal(symbol, stated), "is {0}, but the dims it is made of give {1}", {symbol, stated});
+    frame.builder->check(symbolic::equal(symbol, stated), "is {0}, but the dims it is made of give {1}",
+                         {symbol, stated});
   }
 }
 
@@ -268,7 +279,8 @@ void Importer::import_initializers(Frame& frame, const onnx::GraphProto& graph) 
     }
     bind(frame, name, binding, where);
   };
-  for (const onnx::TensorProto& tensor : graph.initializer()) add(tensor.name(), [&] { return literal_of(tensor, folder_); });
+  for (const onnx::TensorProto& tensor : graph.initializer())
+    add(tensor.name(), [&] { return literal_of(tensor, folder_); });
   for (const onnx::SparseTensorProto& tensor : graph.sparse_initializer())
     add(tensor.values().name(), [&] { return literal_of_sparse(tensor, folder_); });
 }
@@ -277,10 +289,12 @@ void Importer::import_outputs(Frame& frame) {
   for (const onnx::ValueInfoProto& info : model_.graph().output()) {
     const Binding* binding = find_binding(frame, info.name());
     if (!binding) {
-      diagnostics_.add("output '" + info.name() + "' of the graph is made by no node", {}, "is its name spelled as the node's output is?");
+      diagnostics_.add("output '" + info.name() + "' of the graph is made by no node", {},
+                       "is its name spelled as the node's output is?");
       continue;
     }
-    if (binding->state == Binding::State::kAbsent) diagnostics_.add_unsupported("output '" + info.name() + "' of the graph, an optional value that is absent");
+    if (binding->state == Binding::State::kAbsent)
+      diagnostics_.add_unsupported("output '" + info.name() + "' of the graph, an optional value that is absent");
     if (binding->state != Binding::State::kPresent) continue;
     for (const tensor::GraphOutput& other : graph_->outputs)
       if (other.name == info.name()) diagnostics_.add("two outputs of the graph have the name '" + info.name() + "'");
@@ -300,7 +314,8 @@ void Importer::compare_with_declaration(const onnx::ValueInfoProto& info, const 
   };
   const std::optional<DType> dtype = dtype_of_onnx(declared.elem_type());
   if (declared.elem_type() != 0 && dtype != value->type.dtype) {
-    warn("the file declares " + onnx_type_name(declared.elem_type()) + ", the graph computes " + std::string(long_name_of(value->type.dtype)));
+    warn("the file declares " + onnx_type_name(declared.elem_type()) + ", the graph computes " +
+         std::string(long_name_of(value->type.dtype)));
   }
   if (!declared.has_shape() || !value->type.has_static_rank()) return;
   if (declared.shape().dim_size() != value->type.static_rank()) {
@@ -313,7 +328,8 @@ void Importer::compare_with_declaration(const onnx::ValueInfoProto& info, const 
     const Expr extent = value->type.extents[axis];
     if (!dim.has_dim_value() || dim.dim_value() < 0) continue;
     if (graph_->constraints.equal(extent, graph_->exprs().constant(dim.dim_value())) != symbolic::Truth::kNo) continue;
-    warn("the file declares extent " + std::to_string(dim.dim_value()) + " for axis " + std::to_string(axis) + ", the graph computes " + extent.str());
+    warn("the file declares extent " + std::to_string(dim.dim_value()) + " for axis " + std::to_string(axis) +
+         ", the graph computes " + extent.str());
   }
 }
 
@@ -323,7 +339,8 @@ void Importer::bind(Frame& frame, const std::string& name, Binding binding, cons
   if (name.empty()) return;
   const auto [at, fresh] = frame.names.emplace(name, binding);
   if (fresh) return;
-  diagnostics_.add("makes '" + name + "', a name that something before it has already", where, "each name may be made once");
+  diagnostics_.add("makes '" + name + "', a name that something before it has already", where,
+                   "each name may be made once");
   at->second.state = Binding::State::kFailed;
 }
 
@@ -337,7 +354,8 @@ std::string Importer::missing_name(const std::string& name, const Nodes& nodes) 
     const auto& outputs = node.output();
     if (std::find(outputs.begin(), outputs.end(), name) == outputs.end()) continue;
     return "its input '" + name + "' is made only by a later node, a " + operator_name(node.domain(), node.op_type()) +
-           (node.name().empty() ? std::string() : " named '" + node.name() + "'") + " (nodes have to stand in the order of their use, without a cycle)";
+           (node.name().empty() ? std::string() : " named '" + node.name() + "'") +
+           " (nodes have to stand in the order of their use, without a cycle)";
   }
   return "its input '" + name + "' does not exist: it is no input, no initializer and no output of a node";
 }
@@ -348,19 +366,22 @@ const OperatorRow* Importer::find_operator(Frame& frame, const onnx::NodeProto& 
   opset = version == frame.opsets->end() ? 1 : version->second;
   const auto rows = operator_index().find({domain, proto.op_type()});
   if (rows == operator_index().end()) {
-    diagnostics_.add_unsupported("operator " + operator_name(domain, proto.op_type()) + " is not known", describe_node(frame, proto));
+    diagnostics_.add_unsupported("operator " + operator_name(domain, proto.op_type()) + " is not known",
+                                 describe_node(frame, proto));
     return nullptr;
   }
   for (const OperatorRow* row : rows->second)
     if (row->since <= opset) return row;
   if (domain.empty() && opset < kLeastOpset) {
-    diagnostics_.add_unsupported("operator " + proto.op_type() + " as of opset " + std::to_string(opset) + " (supported: opsets " +
-                                     std::to_string(kLeastOpset) + " to " + std::to_string(kGreatestOpset) + ")",
+    diagnostics_.add_unsupported("operator " + proto.op_type() + " as of opset " + std::to_string(opset) +
+                                     " (supported: opsets " + std::to_string(kLeastOpset) + " to " +
+                                     std::to_string(kGreatestOpset) + ")",
                                  describe_node(frame, proto));
     return nullptr;
   }
-  diagnostics_.add("operator " + operator_name(domain, proto.op_type()) + " is not defined in opset " + std::to_string(opset) +
-                       "; it exists from opset " + std::to_string(rows->second.back()->since) + " on",
+  diagnostics_.add("operator " + operator_name(domain, proto.op_type()) + " is not defined in opset " +
+                       std::to_string(opset) + "; it exists from opset " + std::to_string(rows->second.back()->since) +
+                       " on",
                    describe_node(frame, proto));
   return nullptr;
 }
@@ -417,7 +438,8 @@ void Importer::import_node(Frame& frame, const onnx::NodeProto& proto, const Nod
   } catch (const UserError& error) {
     std::string message = error.what();
     const bool is_unsupported = dynamic_cast<const UnsupportedError*>(&error) != nullptr;
-    if (is_unsupported && message.starts_with(kUnsupportedPrefix)) message.erase(0, std::string_view(kUnsupportedPrefix).size() + 1);
+    if (is_unsupported && message.starts_with(kUnsupportedPrefix))
+      message.erase(0, std::string_view(kUnsupportedPrefix).size() + 1);
     if (!message.starts_with(where)) message = where + ": " + message;
     diagnostics_.add({message, {}, {}, is_unsupported});
     fail_outputs(frame, proto);
@@ -426,7 +448,7 @@ void Importer::import_node(Frame& frame, const onnx::NodeProto& proto, const Nod
 
 /// What checks inside a body make sure of holds for the rest of the body; import_body forgets it at the end.
 void Importer::assume_checks(const tensor::Block& block, size_t first_op) {
-  if (&block == &graph_->body) return;         // the builder has done it
+  if (&block == &graph_->body) return;  // the builder has done it
   size_t fresh = block.ops.size() - std::min(first_op, block.ops.size());
   for (auto op = block.ops.rbegin(); fresh > 0; ++op, --fresh) {
     const auto* check = (*op)->as<tensor::Check>();
@@ -434,7 +456,8 @@ void Importer::assume_checks(const tensor::Block& block, size_t first_op) {
   }
 }
 
-void Importer::call_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset, const std::vector<Binding>& inputs) {
+void Importer::call_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset,
+                             const std::vector<Binding>& inputs) {
   std::vector<Value*> values;
   for (const Binding& input : inputs) values.push_back(input.value);
   NodeResult result = run_operator(frame, proto, row, opset, values);
@@ -453,8 +476,8 @@ void Importer::call_operator(Frame& frame, const onnx::NodeProto& proto, const O
   }
 }
 
-std::vector<Value*> Importer::import_body(Frame& outer, const onnx::GraphProto& body, tensor::Block& block, std::span<Value* const> inputs,
-                                           symbolic::ConstraintSet* facts_inside) {
+std::vector<Value*> Importer::import_body(Frame& outer, const onnx::GraphProto& body, tensor::Block& block,
+                                          std::span<Value* const> inputs, symbolic::ConstraintSet* facts_inside) {
   block.graph = graph_.get();
   Builder builder(*graph_, block);
   Frame frame;
@@ -489,9 +512,11 @@ std::vector<Value*> Importer::import_body(Frame& outer, const onnx::GraphProto& 
   bool failed = false;
   for (const onnx::ValueInfoProto& info : body.output()) {
     const Binding* binding = find_binding(frame, info.name());
-    if (!binding) diagnostics_.add("output '" + info.name() + "' of its body '" + body.name() + "' is made by no node", where);
+    if (!binding)
+      diagnostics_.add("output '" + info.name() + "' of its body '" + body.name() + "' is made by no node", where);
     if (binding && binding->state == Binding::State::kAbsent)
-      diagnostics_.add_unsupported("output '" + info.name() + "' of its body '" + body.name() + "', an optional value that is absent", where);
+      diagnostics_.add_unsupported(
+          "output '" + info.name() + "' of its body '" + body.name() + "', an optional value that is absent", where);
     failed |= !binding || binding->state != Binding::State::kPresent;
     outputs.push_back(binding ? binding->value : nullptr);
   }

@@ -10,7 +10,10 @@
 
 namespace stax::frontend {
 
-struct DimRange { int64_t lo = 0; int64_t hi = symbolic::kMaxExtent; };
+struct DimRange {
+  int64_t lo = 0;
+  int64_t hi = symbolic::kMaxExtent;
+};
 
 struct ImportOptions {
   /// By the name of the dim in the file, or `input[axis]` for an unnamed one. An unknown name is a UserError that lists the known ones.
@@ -20,7 +23,7 @@ struct ImportOptions {
 /// UserError: a damaged file, a value that does not exist, a cycle, a name made twice, shapes that cannot meet, ...;
 /// UnsupportedError: lists all operators, types and attributes that Stax cannot do, at once.
 std::unique_ptr<tensor::Graph> import_onnx(const std::string& path, const ImportOptions& options);
-std::unique_ptr<tensor::Graph> import_onnx_bytes(std::string_view bytes, const std::string& folder_of_external_data, const std::string& name_for_messages,
-                                                 const ImportOptions& options);
+std::unique_ptr<tensor::Graph> import_onnx_bytes(std::string_view bytes, const std::string& folder_of_external_data,
+                                                 const std::string& name_for_messages, const ImportOptions& options);
 
 }  // namespace stax::frontend

@@ -16,7 +16,9 @@ using ir::ScalarOp;
 void activate(Node& n, const std::function<Scalar(Scalar)>& f) {
   n.require(ir::is_float(n.dtype()), 0, "a float");
   const DType t = n.dtype();
-  n.output(0, n.b().pointwise({n.input(0)}, [&](std::span<const Scalar> x) { return ir::cast(t, f(ir::cast(ir::compute_type(t), x[0]))); }));
+  n.output(0, n.b().pointwise({n.input(0)}, [&](std::span<const Scalar> x) {
+    return ir::cast(t, f(ir::cast(ir::compute_type(t), x[0])));
+  }));
 }
 
 /// y = f(x + bias), bias optional.
@@ -42,7 +44,9 @@ Scalar softplus(Scalar x) {
 }
 /// max(0, min(1, x)).
 Scalar unit(Scalar x) { return clamp(x, like(x, 0), like(x, 1)); }
-Scalar gelu(Scalar x) { return like(x, 0.5) * x * (like(x, 1) + ir::unary(ScalarOp::kErf, x * like(x, std::numbers::sqrt2 / 2))); }
+Scalar gelu(Scalar x) {
+  return like(x, 0.5) * x * (like(x, 1) + ir::unary(ScalarOp::kErf, x * like(x, std::numbers::sqrt2 / 2)));
+}
 Scalar gelu_tanh(Scalar x) {
   const double root = std::sqrt(2 / std::numbers::pi);
   return like(x, 0.5) * x * (like(x, 1) + tanh(like(x, root) * (x + like(x, 0.044715) * x * x * x)));
@@ -61,7 +65,9 @@ void import_leaky_relu(Node& n) {
 void import_prelu(Node& n) {
   n.require(n.dtype() != DType::kBool, 0, "a number");
   n.same_dtype(0, 1);
-  n.output(0, n.b().pointwise({n.input(0), n.input(1)}, [](std::span<const Scalar> x) { return ir::select(is_negative(x[0]), x[1] * x[0], x[0]); }));
+  n.output(0, n.b().pointwise({n.input(0), n.input(1)}, [](std::span<const Scalar> x) {
+    return ir::select(is_negative(x[0]), x[1] * x[0], x[0]);
+  }));
 }
 
 void import_thresholded_relu(Node& n) {
@@ -142,7 +148,8 @@ void import_shrink(Node& n) {
 
 void import_gelu(Node& n) {
   const std::string approximate = n.text("approximate", "none");
-  if (approximate != "none" && approximate != "tanh") n.fault("its attribute 'approximate' is '" + approximate + "', not none or tanh");
+  if (approximate != "none" && approximate != "tanh")
+    n.fault("its attribute 'approximate' is '" + approximate + "', not none or tanh");
   activate(n, approximate == "tanh" ? gelu_tanh : gelu);
 }
 

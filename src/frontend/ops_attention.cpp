@@ -34,7 +34,8 @@ AttentionValues attend(Node& n, const AttentionSpec& s) {
   const bool grouped = !is_one(s.group);
   // Axes: batch, heads, (group,) queries, and one more.
   const auto axes = [&](Expr last) {
-    return grouped ? std::vector<Expr>{batch, heads, s.group, queries, last} : std::vector<Expr>{batch, heads, queries, last};
+    return grouped ? std::vector<Expr>{batch, heads, s.group, queries, last}
+                   : std::vector<Expr>{batch, heads, queries, last};
   };
   const int query_axis = grouped ? 3 : 2;
   Value* q = s.q.v;
@@ -66,9 +67,8 @@ AttentionValues attend(Node& n, const AttentionSpec& s) {
     return cap * ir::unary(ScalarOp::kTanh, score / cap);
   };
   if (n.wants(3))
-    out.capped = ungrouped(b.map(axes(keys), [&](Body& body) {
-      return ir::cast(s.result, capped(body, body.load(scores, body.i)));
-    }));
+    out.capped = ungrouped(
+        b.map(axes(keys), [&](Body& body) { return ir::cast(s.result, capped(body, body.load(scores, body.i))); }));
   Value* masked = scores;
   if (s.softcap != 0 || s.mask)
     masked = b.map(axes(keys), [&](Body& body) {
@@ -88,7 +88,8 @@ AttentionValues attend(Node& n, const AttentionSpec& s) {
     return i;
   };
   Value* top = b.reduce(
-      Combiner::kMax, work, axes(one_of(b)), {keys}, [&](Body& body) { return body.load(masked, along(body.i, body.r[0])); },
+      Combiner::kMax, work, axes(one_of(b)), {keys},
+      [&](Body& body) { return body.load(masked, along(body.i, body.r[0])); },
       [&](Body& body, Scalar a) { return ir::select(ir::equal(a, lowest(body, work)), body.number(work, 0), a); });
   const auto exponential = [&](Body& body, const std::vector<Expr>& i) {
     return ir::unary(ScalarOp::kExp, body.load(masked, i) - body.load(top, row(i)));
@@ -121,9 +122,11 @@ Value* rotate(Builder& b, const Heads& x, const Rotation& r) {
   const DType t = x.v->type.dtype, work = ir::compute_type(t);
   return b.map(x.v->type.extents, [&](Body& body) {
     const Expr e = body.i[3], head = body.i[x.packed ? 2 : 1], position = body.i[x.packed ? 1 : 2];
-    const Expr pair = r.interleaved ? symbolic::floordiv(e, 2) : symbolic::select(symbolic::less(e, r.half), e, e - r.half);
+    const Expr pair =
+        r.interleaved ? symbolic::floordiv(e, 2) : symbolic::select(symbolic::less(e, r.half), e, e - r.half);
     const Expr second = r.interleaved ? symbolic::mod(e, 2) : symbolic::less_equal(r.half, e);
-    const Expr partner = r.interleaved ? e + 1 - symbolic::mod(e, 2) * 2 : symbolic::select(second, e - r.half, e + r.half);
+    const Expr partner =
+        r.interleaved ? e + 1 - symbolic::mod(e, 2) * 2 : symbolic::select(second, e - r.half, e + r.half);
     const auto [cos, sin] = r.angle(body, body.i[0], position, pair);
     const Scalar own = ir::cast(work, body.load(x.v, body.i));
     const Scalar other = ir::cast(work, body.load(x.v, x.at(body.i[0], head, position, partner)));
@@ -165,7 +168,8 @@ void import_attention(Node& n) {
   if (n.wants(2)) n.output(2, heads_first(b, s.v));
   const Expr query_heads = s.q.heads(b), heads = s.k.heads(b), queries = s.q.length(b), keys = s.k.length(b);
   s.group = symbolic::floordiv(query_heads, heads);
-  b.check(symbolic::equal(s.group * heads, query_heads), "{0} query heads are no multiple of {1} key heads", {query_heads, heads});
+  b.check(symbolic::equal(s.group * heads, query_heads), "{0} query heads are no multiple of {1} key heads",
+          {query_heads, heads});
   const bool given = n.has_attribute("scale");
   const double scale = n.real("scale", 0);
   s.scale = [=, size = s.q.size(b)](Body& body, Scalar a) {
@@ -180,7 +184,8 @@ void import_attention(Node& n) {
     const int rank = need_rank(n, 3, 1, 4);
     const std::vector<Expr> full = {s.q.batch(b), query_heads, queries, keys};
     for (int d = 0; d + 1 < rank; ++d) check_broadcast(b, b.extent(mask, d), full[4 - rank + d], "attn_mask");
-    b.check(symbolic::less_equal(b.extent(mask, -1), keys), "attn_mask names {0} keys of {1}", {b.extent(mask, -1), keys});
+    b.check(symbolic::less_equal(b.extent(mask, -1), keys), "attn_mask names {0} keys of {1}",
+            {b.extent(mask, -1), keys});
   }
   if (lengths) check_equal(b, b.extent(lengths, 0), s.q.batch(b), "length of nonpad_kv_seqlen and the batch");
   if (mask || causal || lengths || left >= 0 || right >= 0) {
@@ -199,8 +204,10 @@ void import_attention(Node& n) {
         const Scalar named = holds(body, symbolic::less(at.key, b.extent(mask, -1)));
         const bool whole = b.graph().constraints.equal(b.extent(mask, -1), keys) == symbolic::Truth::kYes;
         Scalar with = nothing;
-        if (m->dtype == DType::kBool) with = ir::select(m, score, nothing);
-        else with = ir::select(ir::equal(ir::cast(work, m), nothing), nothing, score + ir::cast(work, m));
+        if (m->dtype == DType::kBool)
+          with = ir::select(m, score, nothing);
+        else
+          with = ir::select(ir::equal(ir::cast(work, m), nothing), nothing, score + ir::cast(work, m));
         score = whole ? with : ir::select(named, with, nothing);
       }
       // The position of a query among the keys.
@@ -216,8 +223,10 @@ void import_attention(Node& n) {
     };
   }
   const AttentionValues r = attend(n, s);
-  if (s.q.packed) n.output(0, b.reshape(r.y, {s.q.batch(b), queries, query_heads * s.v.size(b)}));
-  else n.output(0, b.transpose(r.y, {0, 2, 1, 3}));
+  if (s.q.packed)
+    n.output(0, b.reshape(r.y, {s.q.batch(b), queries, query_heads * s.v.size(b)}));
+  else
+    n.output(0, b.transpose(r.y, {0, 2, 1, 3}));
   if (!n.wants(3)) return;
   const int64_t mode = n.integer("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) n.fault("qk_matmul_output_mode has to be 0 to 3");
@@ -251,7 +260,8 @@ void import_rotary_embedding(Node& n) {
       const Scalar p = body.load(positions, {broadcast_index(b, batch, b.extent(positions, 0), x.batch(b)), position});
       at = {body.checked(ir::cast(DType::kI64, p), b.extent(cos, 0)), body.index(pair)};
     } else {
-      at = {body.index(broadcast_index(b, batch, b.extent(cos, 0), x.batch(b))), body.index(position), body.index(pair)};
+      at = {body.index(broadcast_index(b, batch, b.extent(cos, 0), x.batch(b))), body.index(position),
+            body.index(pair)};
     }
     return std::pair(ir::cast(work, body.load(cos, at)), ir::cast(work, body.load(sin, at)));
   };
@@ -272,9 +282,11 @@ void import_linear_attention(Node& n) {
   Builder& b = n.b();
   const std::string rule = n.text("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta", delta = rule == "delta" || rule == "gated_delta";
-  if (!gated && !delta && rule != "linear") n.fault("update_rule has to be linear, gated, delta or gated_delta, not " + rule);
+  if (!gated && !delta && rule != "linear")
+    n.fault("update_rule has to be linear, gated, delta or gated_delta, not " + rule);
   const int64_t q_heads = n.integer("q_num_heads", 0), kv_heads = n.integer("kv_num_heads", 0);
-  if (q_heads < 1 || kv_heads < 1 || q_heads % kv_heads != 0) n.fault("q_num_heads has to be a multiple of kv_num_heads");
+  if (q_heads < 1 || kv_heads < 1 || q_heads % kv_heads != 0)
+    n.fault("q_num_heads has to be a multiple of kv_num_heads");
   const DType t = n.dtype(), work = ir::compute_type(t);
   const Expr heads = b.constant_expr(kv_heads), group = b.constant_expr(q_heads / kv_heads);
   const Heads q = split_heads(n, n.input_of_rank(0, 3), b.constant_expr(q_heads));
@@ -324,7 +336,8 @@ void import_linear_attention(Node& n) {
     written = inner.reduce(
         Combiner::kSum, work, kv_axes, {key},
         [&](Body& body) {
-          return decayed(body, {body.i[0], body.i[1], body.r[0], body.i[2]}) * now(body, k.v, body.i[0], {body.i[1], body.r[0]});
+          return decayed(body, {body.i[0], body.i[1], body.r[0], body.i[2]}) *
+                 now(body, k.v, body.i[0], {body.i[1], body.r[0]});
         },
         [&](Body& body, Scalar seen) {
           const Expr h = broadcast_index(b, body.i[1], b.extent(beta, 2), heads);
@@ -352,9 +365,9 @@ void import_linear_attention(Node& n) {
   loop.body = std::move(block);
   loop.has_trip_count = true;
   loop.carried = 1;
-  tensor::Op* op = b.op(std::move(loop), {b.int_scalar(steps), start},
-                        {tensor::Type::tensor(work, state_extents),
-                         tensor::Type::tensor(t, {steps, batch, heads, group, value})});
+  tensor::Op* op =
+      b.op(std::move(loop), {b.int_scalar(steps), start},
+           {tensor::Type::tensor(work, state_extents), tensor::Type::tensor(t, {steps, batch, heads, group, value})});
   Value* y = b.transpose(op->result(1), {1, 0, 2, 3, 4});
   n.output(0, b.reshape(y, {batch, steps, heads * group * value}));
   n.output(1, as_type(b, op->result(0), state_type));

@@ -30,7 +30,9 @@ Expr known_condition(Node& n, const Value* condition) {
 }
 
 Branch import_branch(Node& n, const onnx::GraphProto& body, Expr condition) {
-  return make_branch(n.b(), condition, [&](Branch& branch) { return n.importer().import_body(n.frame(), body, *branch.block, {}, &branch.facts); });
+  return make_branch(n.b(), condition, [&](Branch& branch) {
+    return n.importer().import_body(n.frame(), body, *branch.block, {}, &branch.facts);
+  });
 }
 
 void import_if(Node& n) {
@@ -44,7 +46,8 @@ void import_if(Node& n) {
   const Expr known = known_condition(n, condition);
   const symbolic::Truth truth = known ? b.graph().constraints.truth(known) : symbolic::Truth::kUnknown;
   if (truth != symbolic::Truth::kUnknown) {
-    const std::vector<Value*> outputs = n.import_body(truth == symbolic::Truth::kYes ? then_body : else_body, b.block(), {});
+    const std::vector<Value*> outputs =
+        n.import_body(truth == symbolic::Truth::kYes ? then_body : else_body, b.block(), {});
     for (size_t k = 0; k < outputs.size(); ++k) n.output(static_cast<int>(k), outputs[k]);
     return;
   }
@@ -52,7 +55,8 @@ void import_if(Node& n) {
   const size_t first_symbol = b.exprs().symbol_count();
   Branch taken = import_branch(n, then_body, known);
   Branch other = import_branch(n, else_body, known ? symbolic::logical_not(known) : Expr());
-  const std::vector<Value*> results = build_if(n, b, condition, known, std::move(taken), std::move(other), first_symbol);
+  const std::vector<Value*> results =
+      build_if(n, b, condition, known, std::move(taken), std::move(other), first_symbol);
   for (size_t k = 0; k < results.size(); ++k) n.output(static_cast<int>(k), results[k]);
 }
 
@@ -66,7 +70,9 @@ void import_loop(Node& n) {
   const onnx::GraphProto& body = body_of(n, "body");
   const int carried = std::max(n.input_count() - 2, 0);
   const int scanned = body.output_size() - 1 - carried;
-  if (scanned < 0) n.fault("its body has " + std::to_string(body.output_size()) + " outputs for " + std::to_string(carried) + " carried values");
+  if (scanned < 0)
+    n.fault("its body has " + std::to_string(body.output_size()) + " outputs for " + std::to_string(carried) +
+            " carried values");
   Value* trips = n.optional(0);
   if (trips) trips = one_integer(n, trips);
   Value* condition = n.optional(1);
@@ -74,17 +80,20 @@ void import_loop(Node& n) {
   std::vector<Value*> initial;
   for (int k = 0; k < carried; ++k) initial.push_back(n.any_input(2 + k));
 
-  const LoopResult loop = build_loop(n, trips, condition, initial, [&](Builder& inner, Value* iteration, std::span<Value* const> state) {
-    BodyResult result;
-    std::vector<Value*> inputs{iteration, inner.constant(DType::kBool, 1)};
-    inputs.insert(inputs.end(), state.begin(), state.end());
-    const std::vector<Value*> outputs = n.importer().import_body(n.frame(), body, inner.block(), inputs, &result.facts);
-    if (!outputs[0]->type.is_tensor() || outputs[0]->type.dtype != DType::kBool) n.fault("the condition that its body makes is no bool");
-    result.condition = inner.reshape(outputs[0], {});
-    result.carried.assign(outputs.begin() + 1, outputs.begin() + 1 + carried);
-    result.scanned.assign(outputs.begin() + 1 + carried, outputs.end());
-    return result;
-  });
+  const LoopResult loop =
+      build_loop(n, trips, condition, initial, [&](Builder& inner, Value* iteration, std::span<Value* const> state) {
+        BodyResult result;
+        std::vector<Value*> inputs{iteration, inner.constant(DType::kBool, 1)};
+        inputs.insert(inputs.end(), state.begin(), state.end());
+        const std::vector<Value*> outputs =
+            n.importer().import_body(n.frame(), body, inner.block(), inputs, &result.facts);
+        if (!outputs[0]->type.is_tensor() || outputs[0]->type.dtype != DType::kBool)
+          n.fault("the condition that its body makes is no bool");
+        result.condition = inner.reshape(outputs[0], {});
+        result.carried.assign(outputs.begin() + 1, outputs.begin() + 1 + carried);
+        result.scanned.assign(outputs.begin() + 1 + carried, outputs.end());
+        return result;
+      });
   for (int k = 0; k < carried; ++k) n.output(k, loop.carried[k]);
   for (int k = 0; k < scanned; ++k) n.output(carried + k, loop.scanned[k]);
 }
@@ -125,23 +134,29 @@ Value* place_stacked(Builder& b, Value* v, ScanAxis scan) {
   });
 }
 
-int64_t entry(const std::optional<std::vector<int64_t>>& list, int k) { return list && k < static_cast<int>(list->size()) ? (*list)[k] : 0; }
+int64_t entry(const std::optional<std::vector<int64_t>>& list, int k) {
+  return list && k < static_cast<int>(list->size()) ? (*list)[k] : 0;
+}
 
 /// One scan over `scanned`, all along their axes: final states, then stacked outputs with the new axis in front.
-LoopResult build_scan(Node& n, Builder& b, const onnx::GraphProto& body, const std::vector<Value*>& states, const std::vector<Value*>& scanned,
-                      const std::vector<ScanAxis>& axes) {
+LoopResult build_scan(Node& n, Builder& b, const onnx::GraphProto& body, const std::vector<Value*>& states,
+                      const std::vector<Value*>& scanned, const std::vector<ScanAxis>& axes) {
   const Expr trips = scanned[0]->type.extents[axes[0].axis];
   for (size_t k = 1; k < scanned.size(); ++k)
-    check_equal(b, scanned[k]->type.extents[axes[k].axis], trips, "lengths of '" + scanned[k]->name + "' and '" + scanned[0]->name + "'");
-  return build_loop(n, b.int_scalar(trips), nullptr, states, [&](Builder& inner, Value* iteration, std::span<Value* const> state) {
-    BodyResult result;
-    std::vector<Value*> inputs(state.begin(), state.end());
-    for (size_t k = 0; k < scanned.size(); ++k) inputs.push_back(element_at(inner, scanned[k], axes[k], iteration));
-    const std::vector<Value*> outputs = n.importer().import_body(n.frame(), body, inner.block(), inputs, &result.facts);
-    result.carried.assign(outputs.begin(), outputs.begin() + static_cast<int64_t>(states.size()));
-    result.scanned.assign(outputs.begin() + static_cast<int64_t>(states.size()), outputs.end());
-    return result;
-  });
+    check_equal(b, scanned[k]->type.extents[axes[k].axis], trips,
+                "lengths of '" + scanned[k]->name + "' and '" + scanned[0]->name + "'");
+  return build_loop(n, b.int_scalar(trips), nullptr, states,
+                    [&](Builder& inner, Value* iteration, std::span<Value* const> state) {
+                      BodyResult result;
+                      std::vector<Value*> inputs(state.begin(), state.end());
+                      for (size_t k = 0; k < scanned.size(); ++k)
+                        inputs.push_back(element_at(inner, scanned[k], axes[k], iteration));
+                      const std::vector<Value*> outputs =
+                          n.importer().import_body(n.frame(), body, inner.block(), inputs, &result.facts);
+                      result.carried.assign(outputs.begin(), outputs.begin() + static_cast<int64_t>(states.size()));
+                      result.scanned.assign(outputs.begin() + static_cast<int64_t>(states.size()), outputs.end());
+                      return result;
+                    });
 }
 
 struct ScanOperands {
@@ -151,7 +166,8 @@ struct ScanOperands {
 ScanOperands scan_operands(Node& n, const onnx::GraphProto& body, int first) {
   const int64_t scanned = n.integer("num_scan_inputs", 0);
   const int64_t states = n.input_count() - first - scanned;
-  if (scanned < 1 || states < 0 || body.output_size() < states) n.fault("its attribute 'num_scan_inputs' is " + std::to_string(scanned));
+  if (scanned < 1 || states < 0 || body.output_size() < states)
+    n.fault("its attribute 'num_scan_inputs' is " + std::to_string(scanned));
   ScanOperands operands;
   for (int k = first; k < n.input_count(); ++k) {
     n.rank(k);
@@ -168,14 +184,16 @@ void import_scan(Node& n) {
   std::vector<ScanAxis> axes;
   for (size_t k = 0; k < operands.scanned.size(); ++k) {
     const int at = static_cast<int>(k);
-    axes.push_back({n.axis(entry(input_axes, at), operands.scanned[k]->type.static_rank()), entry(input_directions, at) != 0});
+    axes.push_back(
+        {n.axis(entry(input_axes, at), operands.scanned[k]->type.static_rank()), entry(input_directions, at) != 0});
   }
   const LoopResult loop = build_scan(n, n.b(), body, operands.states, operands.scanned, axes);
   int next = 0;
   for (Value* state : loop.carried) n.output(next++, state);
   for (size_t k = 0; k < loop.scanned.size(); ++k) {
     const int at = static_cast<int>(k), rank = loop.scanned[k]->type.static_rank();
-    n.output(next++, place_stacked(n.b(), loop.scanned[k], {n.axis(entry(output_axes, at), rank), entry(output_directions, at) != 0}));
+    n.output(next++, place_stacked(n.b(), loop.scanned[k],
+                                   {n.axis(entry(output_axes, at), rank), entry(output_directions, at) != 0}));
   }
 }
 
@@ -189,28 +207,30 @@ void import_scan_8(Node& n) {
   const Expr batch = operands.scanned[0]->type.extents.at(0);
   std::vector<ScanAxis> axes;
   for (size_t k = 0; k < operands.scanned.size(); ++k) {
-    if (operands.scanned[k]->type.static_rank() < 2) n.fault("its input '" + operands.scanned[k]->name + "' has no axes for batch and time");
+    if (operands.scanned[k]->type.static_rank() < 2)
+      n.fault("its input '" + operands.scanned[k]->name + "' has no axes for batch and time");
     axes.push_back({0, entry(directions, static_cast<int>(k)) != 0});
   }
-  const LoopResult items = build_loop(n, b.int_scalar(batch), nullptr, {}, [&](Builder& inner, Value* item, std::span<Value* const>) {
-    std::vector<Value*> states, scanned;
-    for (Value* v : operands.states) states.push_back(element_at(inner, v, {}, item));
-    for (Value* v : operands.scanned) scanned.push_back(element_at(inner, v, {}, item));
-    Frame frame;
-    frame.outer = &n.frame();
-    frame.builder = &inner;
-    frame.opsets = n.frame().opsets;
-    frame.attributes = n.frame().attributes;
-    frame.function = n.frame().function;
-    frame.depth = n.frame().depth;
-    Node inside(n.importer(), frame, n.proto(), n.opset(), {});
-    const LoopResult scan = build_scan(inside, inner, body, states, scanned, axes);
-    BodyResult result;
-    result.scanned = scan.carried;
-    result.scanned.insert(result.scanned.end(), scan.scanned.begin(), scan.scanned.end());
-    result.facts = inner.graph().constraints;
-    return result;
-  });
+  const LoopResult items =
+      build_loop(n, b.int_scalar(batch), nullptr, {}, [&](Builder& inner, Value* item, std::span<Value* const>) {
+        std::vector<Value*> states, scanned;
+        for (Value* v : operands.states) states.push_back(element_at(inner, v, {}, item));
+        for (Value* v : operands.scanned) scanned.push_back(element_at(inner, v, {}, item));
+        Frame frame;
+        frame.outer = &n.frame();
+        frame.builder = &inner;
+        frame.opsets = n.frame().opsets;
+        frame.attributes = n.frame().attributes;
+        frame.function = n.frame().function;
+        frame.depth = n.frame().depth;
+        Node inside(n.importer(), frame, n.proto(), n.opset(), {});
+        const LoopResult scan = build_scan(inside, inner, body, states, scanned, axes);
+        BodyResult result;
+        result.scanned = scan.carried;
+        result.scanned.insert(result.scanned.end(), scan.scanned.begin(), scan.scanned.end());
+        result.facts = inner.graph().constraints;
+        return result;
+      });
   for (size_t k = 0; k < items.scanned.size(); ++k) n.output(static_cast<int>(k), items.scanned[k]);
 }
 

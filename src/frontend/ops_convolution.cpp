@@ -120,13 +120,15 @@ Value* contributions(Builder& b, Value* x, Value* w, int64_t group, DType accumu
   const Expr rows = outputs * b.product(taps), columns = b.product(positions), groups = b.constant_expr(group);
   const bool grouped = group > 1;
   Value* left = b.reshape(w, grouped ? std::vector<Expr>{groups, inputs, rows} : std::vector<Expr>{inputs, rows});
-  Value* right = b.reshape(x, grouped ? std::vector<Expr>{batch, groups, inputs, columns} : std::vector<Expr>{batch, inputs, columns});
-  const std::vector<Expr> axes = grouped ? std::vector<Expr>{batch, groups, rows, columns} : std::vector<Expr>{batch, rows, columns};
+  Value* right = b.reshape(
+      x, grouped ? std::vector<Expr>{batch, groups, inputs, columns} : std::vector<Expr>{batch, inputs, columns});
+  const std::vector<Expr> axes =
+      grouped ? std::vector<Expr>{batch, groups, rows, columns} : std::vector<Expr>{batch, rows, columns};
   Value* y = b.reduce(Combiner::kSum, accumulate, axes, {inputs}, [&](Body& body) {
     const Expr c = body.r[0], row = body.i[axes.size() - 2], column = body.i.back();
     const Scalar weight = body.load(left, grouped ? std::vector<Expr>{body.i[1], c, row} : std::vector<Expr>{c, row});
-    const Scalar value = body.load(right, grouped ? std::vector<Expr>{body.i[0], body.i[1], c, column}
-                                                  : std::vector<Expr>{body.i[0], c, column});
+    const Scalar value = body.load(
+        right, grouped ? std::vector<Expr>{body.i[0], body.i[1], c, column} : std::vector<Expr>{body.i[0], c, column});
     return ir::cast(accumulate, weight) * ir::cast(accumulate, value);
   });
   return b.reshape(y, joined({batch, outputs * group}, taps, positions));
@@ -153,7 +155,8 @@ void import_conv_transpose(Node& n) {
   // Taps that can meet in one output: every stride-th one, or, dilated, any.
   std::vector<Expr> meeting;
   for (int k = 0; k < spatial; ++k)
-    meeting.push_back(window.dilation[k] == 1 ? symbolic::ceildiv(window.kernel[k], window.stride[k]) : window.kernel[k]);
+    meeting.push_back(window.dilation[k] == 1 ? symbolic::ceildiv(window.kernel[k], window.stride[k])
+                                              : window.kernel[k]);
   n.output(0, b.reduce(
                   Combiner::kSum, work, joined({b.extent(x, 0), b.extent(w, 1) * group}, output), meeting,
                   [&](Body& body) {
@@ -307,7 +310,8 @@ std::optional<int> image_rank(Node& n) {
     if (const auto values = n.integers(name); values && !values->empty()) return static_cast<int>(values->size());
   if (const auto pads = n.integers("pads"); pads && !pads->empty()) return static_cast<int>(pads->size() / 2);
   for (int k = 1; k <= 2; ++k)
-    if (const Expr length = n.element_count(n.input(k)); length.is_constant()) return static_cast<int>(length.constant());
+    if (const Expr length = n.element_count(n.input(k)); length.is_constant())
+      return static_cast<int>(length.constant());
   return std::nullopt;
 }
 
@@ -327,7 +331,8 @@ void import_col2im(Node& n) {
   };
   const std::vector<Expr> image = shape(1, 0), block = shape(2, 1);
   check_equal(b, n.element_count(n.input(1)), n.element_count(n.input(2)), "lengths of image_shape and block_shape");
-  const std::vector<int64_t> stride = per_axis(n, "strides", spatial, 1, 1), dilation = per_axis(n, "dilations", spatial, 1, 1);
+  const std::vector<int64_t> stride = per_axis(n, "strides", spatial, 1, 1),
+                             dilation = per_axis(n, "dilations", spatial, 1, 1);
   std::vector<int64_t> pads = n.integers("pads").value_or(std::vector<int64_t>{});
   if (pads.empty()) pads.assign(2 * spatial, 0);
   if (static_cast<int>(pads.size()) != 2 * spatial) n.fault("pads needs two numbers for each spatial axis");
@@ -337,7 +342,8 @@ void import_col2im(Node& n) {
     windows.push_back(symbolic::max(symbolic::floordiv(room, stride[k]) + 1, 0));
   }
   const Expr taps = b.product(block), channels = symbolic::floordiv(n.extent(0, 1), taps);
-  b.check(symbolic::equal(channels * taps, n.extent(0, 1)), "{0} rows do not make blocks of {1}", {n.extent(0, 1), taps});
+  b.check(symbolic::equal(channels * taps, n.extent(0, 1)), "{0} rows do not make blocks of {1}",
+          {n.extent(0, 1), taps});
   check_equal(b, n.extent(0, 2), b.product(windows), "number of columns and of windows");
   if (2 + 2 * spatial > tensor::kMaxRank) n.unsupported("more than 3 spatial axes");
   Value* view = b.reshape(x, joined({n.extent(0, 0), channels}, block, windows));

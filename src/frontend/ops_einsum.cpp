@@ -20,7 +20,9 @@ struct Term {
   Labels labels;
 };
 
-bool holds_label(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+bool holds_label(const Labels& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 class Equation {
  public:
@@ -47,7 +49,8 @@ class Equation {
     for (const Term& term : terms_) meet(term);
     for (size_t i = 0; i < output_.size(); ++i) {
       if (!extents_.contains(output_[i])) n.fault("the result of '" + text + "' names an axis that no term has");
-      if (std::count(output_.begin(), output_.end(), output_[i]) > 1) n.fault("the result of '" + text + "' names an axis twice");
+      if (std::count(output_.begin(), output_.end(), output_[i]) > 1)
+        n.fault("the result of '" + text + "' names an axis twice");
     }
   }
 
@@ -104,9 +107,12 @@ class Equation {
       const int label = term.labels[k];
       const Expr own = b.extent(term.v, static_cast<int>(k));
       Expr& extent = extents_[label];
-      if (!extent || is_one(extent)) extent = own;
-      else if (label >= kEllipsis) extent = b.broadcast_extent(extent, own, "axes that '...' stands for");
-      else if (!is_one(own)) check_equal(b, extent, own, std::string("extents of '") + static_cast<char>(label) + "'");
+      if (!extent || is_one(extent))
+        extent = own;
+      else if (label >= kEllipsis)
+        extent = b.broadcast_extent(extent, own, "axes that '...' stands for");
+      else if (!is_one(own))
+        check_equal(b, extent, own, std::string("extents of '") + static_cast<char>(label) + "'");
     }
   }
 

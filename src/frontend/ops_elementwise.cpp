@@ -87,7 +87,8 @@ void import_bit_shift(Node& n) {
   n.same_dtype(0, 1);
   n.require(ir::is_integer(n.dtype()), 0, "an integer");
   const std::string direction = n.text("direction", "");
-  if (direction != "LEFT" && direction != "RIGHT") n.fault("its attribute 'direction' is '" + direction + "', not LEFT or RIGHT");
+  if (direction != "LEFT" && direction != "RIGHT")
+    n.fault("its attribute 'direction' is '" + direction + "', not LEFT or RIGHT");
   const bool left = direction == "LEFT";
   n.output(0, n.b().pointwise({n.input(0), n.input(1)}, [&](std::span<const Scalar> x) {
     // A count that is negative or as large as the width leaves the sign alone, or nothing.
@@ -192,7 +193,8 @@ void import_bit_cast(Node& n) {
 void import_where(Node& n) {
   n.require(n.dtype(0) == DType::kBool, 0, "bool");
   n.same_dtype(1, 2);
-  n.output(0, n.b().pointwise({n.input(0), n.input(1), n.input(2)}, [](std::span<const Scalar> x) { return ir::select(x[0], x[1], x[2]); }));
+  n.output(0, n.b().pointwise({n.input(0), n.input(1), n.input(2)},
+                              [](std::span<const Scalar> x) { return ir::select(x[0], x[1], x[2]); }));
 }
 
 void import_clip_6(Node& n) {

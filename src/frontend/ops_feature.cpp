@@ -16,17 +16,19 @@ struct GramTable {
 };
 
 std::vector<GramTable> gram_tables(Node& n) {
-  const auto counts = n.integers("ngram_counts"), places = n.integers("ngram_indexes"), pool = n.integers("pool_int64s");
+  const auto counts = n.integers("ngram_counts"), places = n.integers("ngram_indexes"),
+             pool = n.integers("pool_int64s");
   if (!pool) n.unsupported("n-grams of strings");
   if (!counts || !places) n.fault("its attributes 'ngram_counts' or 'ngram_indexes' are missing");
   const auto weights = n.reals("weights");
   const int64_t least = n.integer("min_gram_length", 1), greatest = n.integer("max_gram_length", 1);
   std::vector<GramTable> tables;
-  size_t next = 0;        // n-gram number over all lengths
+  size_t next = 0;  // n-gram number over all lengths
   for (size_t k = 0; k < counts->size(); ++k) {
     GramTable table;
     table.length = static_cast<int>(k) + 1;
-    const int64_t begin = (*counts)[k], end = k + 1 < counts->size() ? (*counts)[k + 1] : static_cast<int64_t>(pool->size());
+    const int64_t begin = (*counts)[k],
+                  end = k + 1 < counts->size() ? (*counts)[k + 1] : static_cast<int64_t>(pool->size());
     if (begin < 0 || end < begin || end > static_cast<int64_t>(pool->size()) || (end - begin) % table.length != 0)
       n.fault("its attribute 'ngram_counts' does not fit its pool");
     table.tokens.assign(pool->begin() + begin, pool->begin() + end);
@@ -62,19 +64,21 @@ void import_tfidf(Node& n) {
     Value* weights = b.constant(literal);
     // Tokens that stand 1, 2, .. skips + 1 apart.
     const Expr steps = b.constant_expr(table.length == 1 ? 1 : skips + 1);
-    Value* counts = b.reduce(Combiner::kSum, DType::kF32, {rows, b.constant_expr(grams)}, {columns, steps}, [&](Body& body) {
-      const Expr step = body.r[1] + 1, last = body.r[0] + step * (table.length - 1);
-      Scalar found = holds(body, symbolic::less(last, columns));
-      for (int k = 0; k < table.length; ++k) {
-        const Scalar token = ir::cast(DType::kI64, body.load(x, {body.i[0], body.r[0] + step * k}));
-        const Scalar same = ir::equal(token, body.load(tokens, {body.i[1], b.constant_expr(k)}));
-        found = ir::select(found, same, body.integer(DType::kBool, 0));
-      }
-      return ir::cast(DType::kF32, found);
-    });
+    Value* counts =
+        b.reduce(Combiner::kSum, DType::kF32, {rows, b.constant_expr(grams)}, {columns, steps}, [&](Body& body) {
+          const Expr step = body.r[1] + 1, last = body.r[0] + step * (table.length - 1);
+          Scalar found = holds(body, symbolic::less(last, columns));
+          for (int k = 0; k < table.length; ++k) {
+            const Scalar token = ir::cast(DType::kI64, body.load(x, {body.i[0], body.r[0] + step * k}));
+            const Scalar same = ir::equal(token, body.load(tokens, {body.i[1], b.constant_expr(k)}));
+            found = ir::select(found, same, body.integer(DType::kBool, 0));
+          }
+          return ir::cast(DType::kF32, found);
+        });
     result = b.scatter(result, {rows, b.constant_expr(grams)}, Combiner::kSum, [&](Body& body) {
       Scalar count = body.load(counts, body.i);
-      if (mode == "IDF") count = ir::select(ir::less(body.number(DType::kF32, 0), count), body.number(DType::kF32, 1), count);
+      if (mode == "IDF")
+        count = ir::select(ir::less(body.number(DType::kF32, 0), count), body.number(DType::kF32, 1), count);
       Builder::ScatterPoint point;
       point.index = {body.index(body.i[0]), body.load(targets, std::vector<Expr>{body.i[1]})};
       point.value = count * body.load(weights, std::vector<Expr>{body.i[1]});

@@ -24,7 +24,9 @@ Scalar load_index(Body& body, Value* indices, const std::vector<Expr>& at, Expr 
   return body.checked(ir::cast(DType::kI64, body.load(indices, at)), extent);
 }
 
-std::string axis_of_input(int axis, const Value* v) { return "extents of axis " + std::to_string(axis) + " of '" + v->name + "'"; }
+std::string axis_of_input(int axis, const Value* v) {
+  return "extents of axis " + std::to_string(axis) + " of '" + v->name + "'";
+}
 
 void check_fits(Builder& b, Expr part, Expr whole, int axis, const Value* v) {
   b.check(symbolic::less_equal(part, whole), axis_of_input(axis, v) + ": {0} is more than {1}", {part, whole});
@@ -36,7 +38,8 @@ void import_gather(Node& n) {
   Value* x = n.input(0);
   const int axis = n.axis(n.integer("axis", 0), n.rank(0));
   Value* indices = index_operand(n, 1);
-  if (n.rank(0) + n.rank(1) - 1 > tensor::kMaxRank) n.unsupported("a result of rank " + std::to_string(n.rank(0) + n.rank(1) - 1));
+  if (n.rank(0) + n.rank(1) - 1 > tensor::kMaxRank)
+    n.unsupported("a result of rank " + std::to_string(n.rank(0) + n.rank(1) - 1));
   n.output(0, n.b().gather(x, indices, axis));
 }
 
@@ -66,9 +69,12 @@ void import_gather_nd(Node& n) {
   if (outer < 0) n.fault("its indices have rank 0");
   const int batch = static_cast<int>(n.integer("batch_dims", 0));
   if (batch < 0 || batch > std::min(rank, outer)) n.fault("its attribute 'batch_dims' is " + std::to_string(batch));
-  for (int k = 0; k < batch; ++k) check_equal(b, indices->type.extents[k], x->type.extents[k], axis_of_input(k, indices));
+  for (int k = 0; k < batch; ++k)
+    check_equal(b, indices->type.extents[k], x->type.extents[k], axis_of_input(k, indices));
   const Expr length = indices->type.extents[outer];
-  b.check(symbolic::logical_and(symbolic::less_equal(one_of(b), length), symbolic::less_equal(length, b.constant_expr(rank - batch))), "index tuples of length {0} for rank " + std::to_string(rank - batch), {length});
+  b.check(symbolic::logical_and(symbolic::less_equal(one_of(b), length),
+                                symbolic::less_equal(length, b.constant_expr(rank - batch))),
+          "index tuples of length {0} for rank " + std::to_string(rank - batch), {length});
 
   std::vector<Expr> extents = extents_of(indices, 0, outer), dropped(outer, zero_of(b));
   for (int k = batch; k < rank; ++k) {
@@ -141,11 +147,16 @@ void import_scatter_nd(Node& n) {
   // The ranks tell how long the index tuples are.
   const int rank = n.rank(0), outer = n.rank(1) - 1, length = outer + rank - n.rank(2);
   if (outer < 0 || length < 0 || length > rank)
-    n.fault("ranks " + std::to_string(rank) + ", " + std::to_string(outer + 1) + " and " + std::to_string(n.rank(2)) + " of data, indices and updates do not fit");
-  b.check(symbolic::equal(indices->type.extents[outer], length), "index tuples of length {0}, but the ranks of data and updates ask for " + std::to_string(length),
+    n.fault("ranks " + std::to_string(rank) + ", " + std::to_string(outer + 1) + " and " + std::to_string(n.rank(2)) +
+            " of data, indices and updates do not fit");
+  b.check(symbolic::equal(indices->type.extents[outer], length),
+          "index tuples of length {0}, but the ranks of data and updates ask for " + std::to_string(length),
           {indices->type.extents[outer]});
-  for (int k = 0; k < outer; ++k) check_equal(b, updates->type.extents[k], indices->type.extents[k], axis_of_input(k, updates));
-  for (int k = length; k < rank; ++k) check_equal(b, updates->type.extents[outer + k - length], x->type.extents[k], axis_of_input(outer + k - length, updates));
+  for (int k = 0; k < outer; ++k)
+    check_equal(b, updates->type.extents[k], indices->type.extents[k], axis_of_input(k, updates));
+  for (int k = length; k < rank; ++k)
+    check_equal(b, updates->type.extents[outer + k - length], x->type.extents[k],
+                axis_of_input(outer + k - length, updates));
   n.output(0, b.scatter(x, updates->type.extents, reduction_of(n), [&](Body& body) {
     Builder::ScatterPoint point;
     for (int k = 0; k < length; ++k) {
@@ -178,9 +189,11 @@ void import_tensor_scatter(Node& n) {
   n.output(0, b.scatter(cache, update->type.extents, Combiner::kNone, [&](Body& body) {
     Builder::ScatterPoint point;
     for (const Expr i : body.i) point.index.push_back(body.index(i));
-    const Scalar first = positions ? ir::cast(DType::kI64, body.load(positions, std::vector<Expr>{body.i[0]})) : body.integer(DType::kI64, 0);
+    const Scalar first = positions ? ir::cast(DType::kI64, body.load(positions, std::vector<Expr>{body.i[0]}))
+                                   : body.integer(DType::kI64, 0);
     const Scalar at = first + point.index[axis];
-    point.index[axis] = mode == "linear" ? body.checked(at, extent) : ir::binary(ScalarOp::kModFloor, at, body.index(extent));
+    point.index[axis] =
+        mode == "linear" ? body.checked(at, extent) : ir::binary(ScalarOp::kModFloor, at, body.index(extent));
     point.value = body.load(update, body.i);
     return point;
   }));
@@ -212,14 +225,17 @@ void import_one_hot(Node& n) {
 // ---- results whose extents depend on data ---------------------------------------------------------------------------
 
 /// A symbol for a number of items that is at most `bound`.
-Expr item_count(Node& n, Expr bound) { return n.b().new_symbol(n.output_name(0) + ".count", {0, std::max<int64_t>(bound.range().hi, 0)}); }
+Expr item_count(Node& n, Expr bound) {
+  return n.b().new_symbol(n.output_name(0) + ".count", {0, std::max<int64_t>(bound.range().hi, 0)});
+}
 
 /// [rank, n]: where `x` is not zero.
 Value* nonzero(Node& n, Value* x) {
   Builder& b = n.b();
   if (x->type.extents.empty()) x = b.reshape(x, {one_of(b)});
   const Expr total = b.product(x->type.extents), found = item_count(n, total);
-  const tensor::Type type = tensor::Type::tensor(DType::kI64, {b.constant_expr(static_cast<int64_t>(x->type.extents.size())), found});
+  const tensor::Type type =
+      tensor::Type::tensor(DType::kI64, {b.constant_expr(static_cast<int64_t>(x->type.extents.size())), found});
   Value* result = b.op(tensor::NonZero{}, {x}, {type}, {found})->result();
   b.graph().constraints.assume_true(symbolic::less_equal(found, total));
   return result;
@@ -259,7 +275,8 @@ void import_unique(Node& n) {
     extents[*unique.axis] = found;
   }
   const auto list = [](Expr extent) { return tensor::Type::tensor(DType::kI64, {extent}); };
-  const std::vector<tensor::Type> types{tensor::Type::tensor(x->type.dtype, extents), list(found), list(items), list(found)};
+  const std::vector<tensor::Type> types{tensor::Type::tensor(x->type.dtype, extents), list(found), list(items),
+                                        list(found)};
   const tensor::Op* made = b.op(std::move(unique), {x}, types, {found});
   b.graph().constraints.assume_true(symbolic::less_equal(found, items));
   for (int k = 0; k < 4; ++k) n.output(k, made->result(k));
@@ -277,12 +294,14 @@ void import_top_k(Node& n) {
     index_operand(n, 1);
     count = b.host_int(b.reshape(n.input(1), {}), kAnySize);
   }
-  b.check(symbolic::logical_and(symbolic::less_equal(zero_of(b), count), symbolic::less_equal(count, x->type.extents[axis])),
+  b.check(symbolic::logical_and(symbolic::less_equal(zero_of(b), count),
+                                symbolic::less_equal(count, x->type.extents[axis])),
           "the {0} greatest of {1} elements", {count, x->type.extents[axis]});
   std::vector<Expr> extents = x->type.extents;
   extents[axis] = count;
-  const tensor::Op* made = b.op(tensor::TopK{axis, n.integer("largest", 1) != 0}, {x},
-                                {tensor::Type::tensor(x->type.dtype, extents), tensor::Type::tensor(DType::kI64, extents)});
+  const tensor::Op* made =
+      b.op(tensor::TopK{axis, n.integer("largest", 1) != 0}, {x},
+           {tensor::Type::tensor(x->type.dtype, extents), tensor::Type::tensor(DType::kI64, extents)});
   n.output(0, made->result(0));
   n.output(1, made->result(1));
 }

@@ -28,7 +28,8 @@ Value* product(Builder& b, const Product& p) {
   if (!p.a->type.has_static_rank() || !p.b->type.has_static_rank()) {
     rank = symbolic::max(rank_of(b, p.a), rank_of(b, p.b));
     for (const Value* v : {p.a, p.b})
-      b.check(symbolic::less_equal(b.constant_expr(2), rank_of(b, v)), "a factor has rank {0}, less than 2", {rank_of(b, v)});
+      b.check(symbolic::less_equal(b.constant_expr(2), rank_of(b, v)), "a factor has rank {0}, less than 2",
+              {rank_of(b, v)});
   }
   const Expr depth = b.extent(p.a, turn_a ? -2 : -1), depth_b = b.extent(p.b, vector_b || turn_b ? -1 : -2);
   check_equal(b, depth, depth_b, "inner extents of a matrix product");
@@ -36,8 +37,10 @@ Value* product(Builder& b, const Product& p) {
   std::vector<Expr> extents;
   for (int d = 0; d < batch; ++d) {
     const int in_a = d - (batch - batch_a), in_b = d - (batch - batch_b);
-    if (in_a < 0) extents.push_back(b.extent(p.b, in_b));
-    else if (in_b < 0) extents.push_back(b.extent(p.a, in_a));
+    if (in_a < 0)
+      extents.push_back(b.extent(p.b, in_b));
+    else if (in_b < 0)
+      extents.push_back(b.extent(p.a, in_a));
     else
       extents.push_back(b.broadcast_extent(b.extent(p.a, in_a), b.extent(p.b, in_b),
                                            "batch axis " + std::to_string(d) + " of a matrix product"));
@@ -67,9 +70,10 @@ Value* product(Builder& b, const Product& p) {
   const auto body = [&](Body& body) {
     const Product::Point point = point_of(body.i);
     const Expr k = body.r[0];
-    Scalar x = body.load(p.a, turn_a ? index(p.a, batch_a, point, k, point.row) : index(p.a, batch_a, point, point.row, k));
-    Scalar y = body.load(p.b, turn_b ? index(p.b, batch_b, point, point.column, k)
-                                     : index(p.b, batch_b, point, k, point.column));
+    Scalar x =
+        body.load(p.a, turn_a ? index(p.a, batch_a, point, k, point.row) : index(p.a, batch_a, point, point.row, k));
+    Scalar y = body.load(
+        p.b, turn_b ? index(p.b, batch_b, point, point.column, k) : index(p.b, batch_b, point, k, point.column));
     x = p.element_a ? p.element_a(body, x, point) : ir::cast(p.accumulate, x);
     y = p.element_b ? p.element_b(body, y, point) : ir::cast(p.accumulate, y);
     return x * y;
@@ -138,7 +142,9 @@ void import_fused_gemm(Node& n) {
     return [&n, name] { return n.has_attribute(name) ? std::optional<double>(n.real(name, 0)) : std::nullopt; };
   };
   const std::string name = n.text("activation", "");
-  n.output(0, gemm(n, name.empty() ? Activation() : activation_named(n, name, {parameter("activation_alpha"), parameter("activation_beta")})));
+  n.output(0, gemm(n, name.empty()
+                          ? Activation()
+                          : activation_named(n, name, {parameter("activation_alpha"), parameter("activation_beta")})));
 }
 
 /// com.microsoft: B [n, blocks, bytes] holds weights of 2, 4 or 8 bits, the lowest bits of a byte first; each block along K has a scale
@@ -146,7 +152,8 @@ void import_fused_gemm(Node& n) {
 void import_mat_mul_n_bits(Node& n) {
   Builder& b = n.b();
   const DType t = n.dtype(), work = product_accumulator(t);
-  const int64_t depth = n.integer("K", 0), columns = n.integer("N", 0), bits = n.integer("bits", 4), block = n.integer("block_size", 0);
+  const int64_t depth = n.integer("K", 0), columns = n.integer("N", 0), bits = n.integer("bits", 4),
+                block = n.integer("block_size", 0);
   if (depth < 1 || columns < 1 || block < 1) n.fault("K, N and block_size have to be given");
   if (bits != 2 && bits != 4 && bits != 8) n.unsupported("weights of " + std::to_string(bits) + " bits");
   if (n.integer("weight_prepacked", 0) != 0) n.unsupported("prepacked weights");
@@ -166,10 +173,12 @@ void import_mat_mul_n_bits(Node& n) {
   };
   Value* weights = b.map({m, k}, [&](Body& body) {
     const Expr row = body.i[0], in = symbolic::floordiv(body.i[1], block), at = symbolic::mod(body.i[1], block);
-    const Scalar q = unpacked(body, body.load(packed, {row, in, symbolic::floordiv(at, of_byte)}), symbolic::mod(at, of_byte));
+    const Scalar q =
+        unpacked(body, body.load(packed, {row, in, symbolic::floordiv(at, of_byte)}), symbolic::mod(at, of_byte));
     Scalar zero = body.number(work, static_cast<double>(1 << (bits - 1)));
     if (zeros && !packed_zeros) zero = ir::cast(work, body.load(zeros, {row, in}));
-    if (packed_zeros) zero = unpacked(body, body.load(zeros, {row, symbolic::floordiv(in, of_byte)}), symbolic::mod(in, of_byte));
+    if (packed_zeros)
+      zero = unpacked(body, body.load(zeros, {row, symbolic::floordiv(in, of_byte)}), symbolic::mod(in, of_byte));
     return ir::cast(t, (q - zero) * ir::cast(work, body.load(scales, {row, in})));
   });
   Product p{.a = n.input(0), .b = weights, .transpose_b = true, .accumulate = work};
@@ -224,7 +233,8 @@ constexpr OperatorRow kRows[] = {
 }  // namespace
 
 std::span<const OperatorRow> linear_operators() {
-  static const std::vector<OperatorRow> rows = joined_rows({kRows, einsum_rows(), attention_rows(), transformer_rows()});
+  static const std::vector<OperatorRow> rows =
+      joined_rows({kRows, einsum_rows(), attention_rows(), transformer_rows()});
   return rows;
 }
 

@@ -59,8 +59,7 @@ Value* loss_of(Node& n, Value* log_probability, const Target& target) {
   Value* total = b.reduce(Combiner::kSum, sum, {}, samples, [&](Body& body) { return loss_at(body, body.r); });
   if (reduction == "sum") return as_type(b, total, t);
   Value* weights = b.reduce(Combiner::kSum, sum, {}, samples, [&](Body& body) {
-    return of_class(body, target, classes, work, body.r,
-                    [&](Scalar c) { return weight_of(body, target, work, c); });
+    return of_class(body, target, classes, work, body.r, [&](Scalar c) { return weight_of(body, target, work, c); });
   });
   return b.pointwise({total, weights}, [t](std::span<const Scalar> v) { return ir::cast(t, v[0] / v[1]); });
 }

@@ -26,7 +26,8 @@ Literal literal_of_reals(const std::vector<double>& values, std::vector<int64_t>
 Literal constant_of(Node& n) {
   if (std::optional<Literal> value = n.tensor("value")) return *value;
   if (n.has_attribute("value_float")) return literal_of_reals({n.real("value_float", 0)}, {});
-  if (const auto values = n.reals("value_floats")) return literal_of_reals(*values, {static_cast<int64_t>(values->size())});
+  if (const auto values = n.reals("value_floats"))
+    return literal_of_reals(*values, {static_cast<int64_t>(values->size())});
   if (const auto value = n.integer("value_int")) return Literal::ints({*value}).reshaped({});
   if (const auto values = n.integers("value_ints")) return Literal::ints(*values);
   if (const onnx::SparseTensorProto* sparse = n.sparse_tensor("sparse_value")) return literal_of_sparse(*sparse, {});
@@ -54,7 +55,8 @@ RunTimeShape shape_operand(Node& n, int k) {
   Value* aligned = b.map({b.constant_expr(tensor::kMaxRank)}, [&](Body& body) {
     const Expr at = body.i[0] - (tensor::kMaxRank - count);
     const Scalar exists = holds(body, symbolic::less_equal(b.constant_expr(0), at));
-    return ir::select(exists, ir::cast(DType::kI64, body.load(shape, std::vector<Expr>{at})), body.integer(DType::kI64, 1));
+    return ir::select(exists, ir::cast(DType::kI64, body.load(shape, std::vector<Expr>{at})),
+                      body.integer(DType::kI64, 1));
   });
   aligned->name = shape->name;
   return {b.host_ints(aligned, kAnySize), count};
@@ -62,12 +64,14 @@ RunTimeShape shape_operand(Node& n, int k) {
 
 void import_constant_of_shape(Node& n) {
   const std::optional<Literal> value = n.tensor("value");
-  if (value && value->count() != 1) n.fault("its attribute 'value' has " + std::to_string(value->count()) + " elements, not one");
+  if (value && value->count() != 1)
+    n.fault("its attribute 'value' has " + std::to_string(value->count()) + " elements, not one");
   const RunTimeShape shape = shape_operand(n, 0);
   Value* result = n.b().map(shape.extents, [&](Body& body) {
     if (!value) return body.number(DType::kF32, 0);
     const ir::Value64 element = value->at(0);
-    return ir::is_float(value->dtype()) ? body.number(value->dtype(), element.f) : body.integer(value->dtype(), element.i);
+    return ir::is_float(value->dtype()) ? body.number(value->dtype(), element.f)
+                                        : body.integer(value->dtype(), element.i);
   });
   n.output(0, shape.rank ? with_run_time_rank(n.b(), result, shape.rank) : result);
 }
@@ -105,7 +109,9 @@ void import_eye_like(Node& n) {
   const DType t = n.dtype_attribute("dtype", n.dtype());
   Value* x = n.input_of_rank(0, 2);
   const int64_t k = n.integer("k", 0);
-  n.output(0, n.b().map(x->type.extents, [&](Body& body) { return ir::cast(t, body.index(symbolic::equal(body.i[1], body.i[0] + k))); }));
+  n.output(0, n.b().map(x->type.extents, [&](Body& body) {
+    return ir::cast(t, body.index(symbolic::equal(body.i[1], body.i[0] + k)));
+  }));
 }
 
 // ---- random numbers -------------------------------------------------------------------------------------------------
@@ -125,7 +131,9 @@ Scalar uniform(Body& body, int64_t seed, Expr counter) {
 }
 
 /// In (0, 1).
-Scalar open_uniform(Body& body, int64_t seed, Expr counter) { return uniform(body, seed, counter) + body.number(DType::kF32, 0x1p-25); }
+Scalar open_uniform(Body& body, int64_t seed, Expr counter) {
+  return uniform(body, seed, counter) + body.number(DType::kF32, 0x1p-25);
+}
 
 /// Mean 0, deviation 1, f32 (Box and Muller's transform of two uniform numbers).
 Scalar normal(Body& body, int64_t seed, Expr counter) {
@@ -181,12 +189,13 @@ void import_multinomial(Node& n) {
   const int64_t samples = n.integer("sample_size", 1), seed = seed_of(n);
   if (samples < 0) n.fault("its attribute 'sample_size' is " + std::to_string(samples));
   const Expr classes = x->type.extents[1];
-  Value* picked = b.reduce(Combiner::kArgMaxFirst, DType::kF32, {x->type.extents[0], b.constant_expr(samples)}, {classes}, [&](Body& body) {
-    const Expr counter = (body.i[0] * samples + body.i[1]) * classes + body.r[0];
-    const auto minus_log = [](Scalar u) { return -ir::unary(ScalarOp::kLog, u); };
-    const Scalar noise = minus_log(minus_log(open_uniform(body, seed, counter)));
-    return ir::cast(DType::kF32, body.load(x, {body.i[0], body.r[0]})) + noise;
-  });
+  Value* picked = b.reduce(Combiner::kArgMaxFirst, DType::kF32, {x->type.extents[0], b.constant_expr(samples)},
+                           {classes}, [&](Body& body) {
+                             const Expr counter = (body.i[0] * samples + body.i[1]) * classes + body.r[0];
+                             const auto minus_log = [](Scalar u) { return -ir::unary(ScalarOp::kLog, u); };
+                             const Scalar noise = minus_log(minus_log(open_uniform(body, seed, counter)));
+                             return ir::cast(DType::kF32, body.load(x, {body.i[0], body.r[0]})) + noise;
+                           });
   n.output(0, b.cast(picked, t));
 }
 
@@ -216,21 +225,29 @@ void import_dropout(Node& n) {
     return;
   }
   const int64_t seed = n.integer("seed").value_or(static_cast<int64_t>(n.random_seed()));
-  const auto ratio_in = [&](Body& body) { return share ? body.number(DType::kF32, *share) : ir::cast(DType::kF32, body.load(ratio)); };
+  const auto ratio_in = [&](Body& body) {
+    return share ? body.number(DType::kF32, *share) : ir::cast(DType::kF32, body.load(ratio));
+  };
   const auto trains_in = [&](Body& body) { return ir::cast(DType::kBool, body.load(training)); };
-  Value* mask = keep_rank(b.map(x->type.extents, [&](Body& body) {
-    const Scalar draw = uniform(body, seed, linear_index(b, body.i, x->type.extents));
-    const Scalar kept = ir::binary(ScalarOp::kLessEqual, ratio_in(body), draw);
-    return trains ? kept : logical_or(kept, logical_not(trains_in(body)));
-  }), x);
+  Value* mask = keep_rank(b.map(x->type.extents,
+                                [&](Body& body) {
+                                  const Scalar draw = uniform(body, seed, linear_index(b, body.i, x->type.extents));
+                                  const Scalar kept = ir::binary(ScalarOp::kLessEqual, ratio_in(body), draw);
+                                  return trains ? kept : logical_or(kept, logical_not(trains_in(body)));
+                                }),
+                          x);
   const DType t = n.dtype();
-  n.output(0, keep_rank(b.map(x->type.extents, [&](Body& body) {
-    const DType inner = ir::compute_type(t);
-    const Scalar value = ir::cast(inner, body.load(x, body.i));
-    const Scalar scale = ir::cast(inner, body.number(DType::kF32, 1) / (body.number(DType::kF32, 1) - ratio_in(body)));
-    const Scalar dropped = ir::select(body.load(mask, body.i), value * scale, like(value, 0));
-    return ir::cast(t, trains ? dropped : ir::select(trains_in(body), dropped, value));
-  }), x));
+  n.output(0,
+           keep_rank(b.map(x->type.extents,
+                           [&](Body& body) {
+                             const DType inner = ir::compute_type(t);
+                             const Scalar value = ir::cast(inner, body.load(x, body.i));
+                             const Scalar scale = ir::cast(
+                                 inner, body.number(DType::kF32, 1) / (body.number(DType::kF32, 1) - ratio_in(body)));
+                             const Scalar dropped = ir::select(body.load(mask, body.i), value * scale, like(value, 0));
+                             return ir::cast(t, trains ? dropped : ir::select(trains_in(body), dropped, value));
+                           }),
+                     x));
   if (n.wants(1)) n.output(1, mask);
 }
 

@@ -42,7 +42,8 @@ Scalar spread(Body& body, Value* v, const Value* x) { return body.load_broadcast
 void check_spreads(Builder& b, const Value* v, const Value* x, const std::string& what) {
   const int rank = x->type.static_rank(), own = v->type.static_rank();
   if (own > rank)
-    b.check(zero_of(b), what + " has rank {0}, more than the input's {1}", {b.constant_expr(own), b.constant_expr(rank)});
+    b.check(zero_of(b), what + " has rank {0}, more than the input's {1}",
+            {b.constant_expr(own), b.constant_expr(rank)});
   for (int d = 0; d < own; ++d) check_broadcast(b, b.extent(v, d), b.extent(x, rank - own + d), what);
 }
 
@@ -129,8 +130,8 @@ namespace {
 void import_layer_normalization(Node& n) {
   Value* x = n.input(0);
   const DType stash = n.dtype_attribute("stash_type", DType::kF32);
-  const Normalized r = layer_norm(n.b(), x, axis_of(n, n.integer("axis", -1), x), n.real("epsilon", 1e-5), n.input(1),
-                                  n.optional(2));
+  const Normalized r =
+      layer_norm(n.b(), x, axis_of(n, n.integer("axis", -1), x), n.real("epsilon", 1e-5), n.input(1), n.optional(2));
   n.output(0, r.y);
   if (n.wants(1)) n.output(1, keep_rank(as_type(n.b(), r.mean, stash), x));
   if (n.wants(2)) n.output(2, keep_rank(as_type(n.b(), r.inverse, stash), x));
@@ -144,8 +145,7 @@ void import_rms_normalization(Node& n) {
 /// ONNX Runtime's name of RMSNormalization before ONNX had it; the second result is 1 / rms.
 void import_simplified_layer_normalization(Node& n) {
   Value* x = n.input(0);
-  const Normalized r =
-      rms_norm(n.b(), x, axis_of(n, n.integer("axis", -1), x), n.real("epsilon", 1e-5), n.input(1));
+  const Normalized r = rms_norm(n.b(), x, axis_of(n, n.integer("axis", -1), x), n.real("epsilon", 1e-5), n.input(1));
   n.output(0, r.y);
   if (n.wants(1)) n.output(1, r.inverse);
 }
@@ -162,7 +162,8 @@ void import_instance_normalization(Node& n) {
   n.output(0, b.map(x->type.extents, [&](Body& body) {
     const std::vector<Expr> row = row_of(b, body.i, axes);
     const Scalar v = centered(body.load(x, body.i), body.load(m.mean, row)) * body.load(m.deviation, row);
-    return ir::cast(t, v * ir::cast(work, body.load(scale, {body.i[1]})) + ir::cast(work, body.load(bias, {body.i[1]})));
+    return ir::cast(t,
+                    v * ir::cast(work, body.load(scale, {body.i[1]})) + ir::cast(work, body.load(bias, {body.i[1]})));
   }));
 }
 
@@ -212,8 +213,7 @@ Value* apply_batch_norm(Node& n, Value* x, Value* mean, Value* var, Value* scale
   });
   const bool vector = x->type.static_rank() == 1;
   return b.map(x->type.extents, [&](Body& body) {
-    const std::vector<Expr> c =
-        vector ? std::vector<Expr>{zero_of(b)} : part(body.i, 1, 1 + scale->type.static_rank());
+    const std::vector<Expr> c = vector ? std::vector<Expr>{zero_of(b)} : part(body.i, 1, 1 + scale->type.static_rank());
     return ir::cast(t, ir::cast(work, body.load(x, body.i)) * body.load(a, c) + body.load(shift, c));
   });
 }
@@ -253,7 +253,8 @@ void import_batch_normalization(Node& n) {
   for (int k = 1; k <= 4; ++k) {
     const int own = need_rank(n, k, 1);
     if (per_channel && own != 1) n.fault("input " + std::to_string(k) + " has to have one number for each channel");
-    if (!per_channel && own != rank - 1) n.fault("input " + std::to_string(k) + " has to have the extents of one sample");
+    if (!per_channel && own != rank - 1)
+      n.fault("input " + std::to_string(k) + " has to have the extents of one sample");
     for (int d = 0; d < own; ++d)
       check_equal(b, n.extent(k, d), rank == 1 ? one_of(b) : n.extent(0, d + 1), "channels of input and of parameters");
   }
@@ -276,7 +277,8 @@ void import_lp_normalization(Node& n) {
       [&](Scalar v) { return p == 1 ? ir::cast(sum, ir::unary(ScalarOp::kAbs, v)) : square(ir::cast(sum, v)); });
   n.output(0, keep_rank(b.map(x->type.extents,
                               [&](Body& body) {
-                                const Scalar d = body.load(norm, row_of(b, body.i, {axis})), zero = body.number(work, 0);
+                                const Scalar d = body.load(norm, row_of(b, body.i, {axis})),
+                                             zero = body.number(work, 0);
                                 const Scalar v = ir::cast(work, body.load(x, body.i));
                                 return ir::cast(t, ir::select(ir::equal(d, zero), zero, v / d));
                               }),

@@ -13,9 +13,9 @@ using ir::ScalarOp;
 struct Pool {
   Value* x = nullptr;
   Window window;
-  std::vector<Expr> input;   // spatial
-  std::vector<Expr> extents; // of the result
-  bool over_end = false;     // a last window may go over the padding, too
+  std::vector<Expr> input;    // spatial
+  std::vector<Expr> extents;  // of the result
+  bool over_end = false;      // a last window may go over the padding, too
 };
 
 Pool read_pool(Node& n, Value* x) {
@@ -33,14 +33,15 @@ Pool read_pool(Node& n, Value* x) {
 }
 
 /// The element of x under tap `tap` of the window at `at`; `outside` (of x's dtype) where there is none.
-Scalar tap_of(Builder& b, Body& body, const Pool& p, Value* x, const std::vector<Expr>& at, const std::vector<Expr>& tap,
-              Scalar outside) {
+Scalar tap_of(Builder& b, Body& body, const Pool& p, Value* x, const std::vector<Expr>& at,
+              const std::vector<Expr>& tap, Scalar outside) {
   std::vector<Expr> index = part(at, 0, 2);
   Expr inside = one_of(b);
   for (int k = 0; k < p.window.rank(); ++k) {
     const Expr position = p.window.position(k, at[2 + k], tap[k]);
     index.push_back(position);
-    if (!is_zero(p.window.before[k])) inside = symbolic::logical_and(inside, symbolic::less_equal(zero_of(b), position));
+    if (!is_zero(p.window.before[k]))
+      inside = symbolic::logical_and(inside, symbolic::less_equal(zero_of(b), position));
     if (!is_zero(p.window.after[k]) || p.over_end)
       inside = symbolic::logical_and(inside, symbolic::less(position, p.input[k]));
   }
@@ -51,7 +52,8 @@ Scalar tap_of(Builder& b, Body& body, const Pool& p, Value* x, const std::vector
 Expr first_position(const Pool& p, const std::vector<Expr>& at, int k) {
   const Window& w = p.window;
   const Expr start = at[2 + k] * w.stride[k] - w.before[k];
-  return is_zero(w.before[k]) ? start : start + symbolic::ceildiv(symbolic::max(-start, 0), w.dilation[k]) * w.dilation[k];
+  return is_zero(w.before[k]) ? start
+                              : start + symbolic::ceildiv(symbolic::max(-start, 0), w.dilation[k]) * w.dilation[k];
 }
 
 /// The first tap of the window at `at` that lies in the input, or `outside` if none does.
@@ -62,7 +64,8 @@ Scalar first_tap(Body& body, const Pool& p, Value* x, const std::vector<Expr>& a
     const Window& w = p.window;
     const Expr position = first_position(p, at, k);
     index.push_back(position);
-    if (!is_zero(w.before[k]) || p.over_end) inside = symbolic::logical_and(inside, symbolic::less(position, p.input[k]));
+    if (!is_zero(w.before[k]) || p.over_end)
+      inside = symbolic::logical_and(inside, symbolic::less(position, p.input[k]));
   }
   return ir::select(holds(body, inside), body.load(x, index), outside);
 }
@@ -77,8 +80,8 @@ Expr taps_inside(Builder& b, const Pool& p, const std::vector<Expr>& at, bool wi
     const bool clipped_below = !with_padding && !is_zero(w.before[k]);
     const bool clipped_above = p.over_end || (!with_padding && !is_zero(w.after[k]));
     const Expr first = clipped_below ? symbolic::ceildiv(symbolic::max(-start, 0), w.dilation[k]) : zero_of(b);
-    const Expr last =
-        clipped_above ? symbolic::min(w.kernel[k], symbolic::floordiv(end - 1 - start, w.dilation[k]) + 1) : w.kernel[k];
+    const Expr last = clipped_above ? symbolic::min(w.kernel[k], symbolic::floordiv(end - 1 - start, w.dilation[k]) + 1)
+                                    : w.kernel[k];
     count = count * symbolic::max(last - first, 0);
   }
   return count;
@@ -115,7 +118,8 @@ void import_max_pool(Node& n) {
     }
     if (ir::is_float(t)) {
       const Scalar starts_with_nan = ir::unary(ScalarOp::kIsNan, first_tap(body, p, x, body.i, lowest(body, t)));
-      for (int k = 0; k < rank; ++k) position[k] = ir::select(starts_with_nan, body.index(first_position(p, body.i, k)), position[k]);
+      for (int k = 0; k < rank; ++k)
+        position[k] = ir::select(starts_with_nan, body.index(first_position(p, body.i, k)), position[k]);
     }
     const Expr plane = body.i[0] * b.extent(x, 1) + body.i[1];
     Scalar inner = columns_first ? position[rank - 1] : position[0];
@@ -195,7 +199,8 @@ void import_global_lp_pool(Node& n) {
   const DType t = n.dtype(), sum = sum_accumulator(t);
   const double order = order_of(n);
   const std::vector<int> axes = spatial_axes(n);
-  std::vector<Expr> reduced = extents_of(x, 2), kept = joined(extents_of(x, 0, 2), std::vector<Expr>(axes.size(), one_of(b)));
+  std::vector<Expr> reduced = extents_of(x, 2),
+                    kept = joined(extents_of(x, 0, 2), std::vector<Expr>(axes.size(), one_of(b)));
   n.output(0, b.reduce(
                   Combiner::kSum, sum, kept, reduced,
                   [&](Body& body) {
@@ -211,15 +216,17 @@ void import_max_unpool(Node& n) {
   const int rank = need_rank(n, 0, 3) - 2;
   Value *x = n.input(0), *index = n.input(1);
   const Window w = read_window(n, read_kernel(n, rank), extents_of(x, 2));
-  for (int d = 0; d < rank + 2; ++d) check_equal(b, n.extent(0, d), n.extent(1, d), "extents of elements and of indices");
+  for (int d = 0; d < rank + 2; ++d)
+    check_equal(b, n.extent(0, d), n.extent(1, d), "extents of elements and of indices");
   std::vector<Expr> extents = extents_of(x, 0, 2);
   for (int k = 0; k < rank; ++k)
-    extents.push_back(symbolic::max((n.extent(0, 2 + k) - 1) * w.stride[k] + w.kernel[k] - w.before[k] - w.after[k], 0));
+    extents.push_back(
+        symbolic::max((n.extent(0, 2 + k) - 1) * w.stride[k] + w.kernel[k] - w.before[k] - w.after[k], 0));
   const Expr total = b.product(extents);
   Value* zeros = b.map({total}, [&](Body& body) { return body.integer(n.dtype(), 0); });
   Value* y = b.scatter(zeros, x->type.extents, Combiner::kNone, [&](Body& body) {
-    return Builder::ScatterPoint{{body.checked(ir::cast(DType::kI64, body.load(index, body.i)), total)},
-                                 body.load(x, body.i), {}};
+    return Builder::ScatterPoint{
+        {body.checked(ir::cast(DType::kI64, body.load(index, body.i)), total)}, body.load(x, body.i), {}};
   });
   y = b.reshape(y, extents);
   if (n.has(2)) {

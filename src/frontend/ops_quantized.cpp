@@ -36,8 +36,9 @@ DynamicRange quantize_dynamically(Builder& b, Value* x) {
   std::vector<int> axes;
   for (int d = 0; d < x->type.static_rank(); ++d) axes.push_back(d);
   const auto extreme = [&](Combiner combiner, ScalarOp with_zero) {
-    Value* flat = b.reduce(combiner, f, {}, x->type.extents, [&](Body& body) { return body.load(x, body.r); },
-                           [&](Body& body, Scalar a) { return ir::binary(with_zero, a, body.number(f, 0)); });
+    Value* flat = b.reduce(
+        combiner, f, {}, x->type.extents, [&](Body& body) { return body.load(x, body.r); },
+        [&](Body& body, Scalar a) { return ir::binary(with_zero, a, body.number(f, 0)); });
     return flat;
   };
   Value *top = extreme(Combiner::kMax, ScalarOp::kMax), *bottom = extreme(Combiner::kMin, ScalarOp::kMin);
@@ -113,18 +114,20 @@ bool is_quantized_type(DType t) {
 void import_quantize_linear(Node& n) {
   Builder& b = n.b();
   Value *x = n.input(0), *scale = n.input(1), *zero = n.optional(2);
-  const DType t = zero ? zero->type.dtype
-                       : n.integer("output_dtype", 0) != 0 ? n.dtype_attribute("output_dtype", DType::kU8) : DType::kU8;
+  const DType t = zero                                ? zero->type.dtype
+                  : n.integer("output_dtype", 0) != 0 ? n.dtype_attribute("output_dtype", DType::kU8)
+                                                      : DType::kU8;
   if (!is_quantized_type(t) || t == DType::kI32) n.unsupported("quantization to " + std::string(ir::long_name_of(t)));
   const bool named = n.integer("precision", 0) != 0;
-  const DType precision = named ? n.dtype_attribute("precision", DType::kF32)
-                          : ir::is_float(scale->type.dtype) ? scale->type.dtype : DType::kF32;
+  const DType precision = named                             ? n.dtype_attribute("precision", DType::kF32)
+                          : ir::is_float(scale->type.dtype) ? scale->type.dtype
+                                                            : DType::kF32;
   const Granularity parameters(n, x, scale, zero);
   Value* y = b.map(x->type.extents, [&](Body& body) {
     // The quotient is rounded to its type, then counted in f32.
     const Scalar value = ir::cast(precision, body.load(x, body.i));
-    const Scalar quotient = ir::cast(precision, ir::cast(DType::kF64, value) /
-                                                    ir::cast(DType::kF64, parameters.load(body, scale, precision)));
+    const Scalar quotient = ir::cast(
+        precision, ir::cast(DType::kF64, value) / ir::cast(DType::kF64, parameters.load(body, scale, precision)));
     const Scalar offset = zero ? parameters.load(body, zero, DType::kF32) : body.number(DType::kF32, 0);
     return quantized(body, t, ir::cast(DType::kF32, quotient), offset);
   });
@@ -134,8 +137,10 @@ void import_quantize_linear(Node& n) {
 void import_dequantize_linear(Node& n) {
   Builder& b = n.b();
   Value *x = n.input(0), *scale = n.input(1), *zero = n.optional(2);
-  if (!is_quantized_type(n.dtype())) n.unsupported("quantized elements of type " + std::string(ir::long_name_of(n.dtype())));
-  const DType t = n.integer("output_dtype", 0) != 0 ? n.dtype_attribute("output_dtype", DType::kF32) : scale->type.dtype;
+  if (!is_quantized_type(n.dtype()))
+    n.unsupported("quantized elements of type " + std::string(ir::long_name_of(n.dtype())));
+  const DType t =
+      n.integer("output_dtype", 0) != 0 ? n.dtype_attribute("output_dtype", DType::kF32) : scale->type.dtype;
   const Granularity parameters(n, x, scale, zero);
   Value* y = b.map(x->type.extents, [&](Body& body) {
     Scalar q = ir::cast(DType::kI32, body.load(x, body.i));
@@ -165,7 +170,8 @@ constexpr OperatorRow kRows[] = {
 }  // namespace
 
 std::span<const OperatorRow> quantized_operators() {
-  static const std::vector<OperatorRow> rows = joined_rows({kRows, quantized_product_rows(), quantized_pointwise_rows()});
+  static const std::vector<OperatorRow> rows =
+      joined_rows({kRows, quantized_product_rows(), quantized_pointwise_rows()});
   return rows;
 }
 

@@ -27,7 +27,8 @@ Scalar quantized_real(Body& body, DType t, Scalar x, Value* scale, Value* zero) 
 }
 
 Value* real_tensor(Builder& b, const Quantized& q) {
-  return keep_rank(b.map(q.v->type.extents, [&](Body& body) { return real(body, body.load(q.v, body.i), q.scale, q.zero); }), q.v);
+  return keep_rank(
+      b.map(q.v->type.extents, [&](Body& body) { return real(body, body.load(q.v, body.i), q.scale, q.zero); }), q.v);
 }
 
 Value* quantize(Node& n, Value* x, DType t, int scale) {
@@ -97,9 +98,11 @@ void import_q_linear_average_pool(Node& n) {
 /// Scale and zero point of the result, then three inputs for each part.
 void import_q_linear_concat(Node& n) {
   Builder& b = n.b();
-  if (n.input_count() < 5 || n.input_count() % 3 != 2) n.fault("needs scale and zero point of the result, and three inputs for each part");
+  if (n.input_count() < 5 || n.input_count() % 3 != 2)
+    n.fault("needs scale and zero point of the result, and three inputs for each part");
   std::vector<Value*> parts;
-  for (int k = 2; k < n.input_count(); k += 3) parts.push_back(quantize(n, real_tensor(b, quantized_input(n, k)), n.dtype(2), 0));
+  for (int k = 2; k < n.input_count(); k += 3)
+    parts.push_back(quantize(n, real_tensor(b, quantized_input(n, k)), n.dtype(2), 0));
   n.output(0, b.concat(parts, axis_of(n, n.integer("axis", 0), n.input(2))));
 }
 

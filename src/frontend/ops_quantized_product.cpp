@@ -14,7 +14,8 @@ constexpr DType kSum = DType::kI32;
 constexpr DType kF = DType::kF32;
 
 /// A zero point or scale of a factor: one number, one for each row (of a) or column (of b), or a tensor of extent 1 along the other axis.
-Scalar factor_parameter(Body& body, Value* v, DType t, double fallback, const Product::Point& p, Expr line, Expr lines) {
+Scalar factor_parameter(Body& body, Value* v, DType t, double fallback, const Product::Point& p, Expr line,
+                        Expr lines) {
   if (!v || v->type.static_rank() < 2) return parameter_at(body, v, t, fallback, line, lines);
   Builder& b = body.builder();
   const int batch = v->type.static_rank() - 2, skipped = static_cast<int>(p.batch.size()) - batch;
@@ -55,7 +56,8 @@ void check_factor(Node& n, Value* v, Expr lines, const std::string& what) {
   if (v && v->type.static_rank() == 1) check_broadcast(n.b(), v->type.extents[0], lines, "length of the " + what);
 }
 
-Value* multiply(Node& n, const Factors& f, const std::function<Scalar(Body&, Scalar sum, const Product::Point&)>& finish) {
+Value* multiply(Node& n, const Factors& f,
+                const std::function<Scalar(Body&, Scalar sum, const Product::Point&)>& finish) {
   Builder& b = n.b();
   for (Value* v : {f.zero_a, f.scale_a}) check_factor(n, v, f.rows(b), "parameter of the first factor");
   for (Value* v : {f.zero_b, f.scale_b}) check_factor(n, v, f.columns(b), "parameter of the second factor");
@@ -92,20 +94,23 @@ void import_q_linear_mat_mul(Node& n) {
   Value* known = nullptr;  // of the whole result; a constant if the scales are
   if (holds_one(f.scale_a) && holds_one(f.scale_b)) known = n.b().map({}, [&](Body& body) { return step(body, {}); });
   n.output(0, multiply(n, f, [&](Body& body, Scalar sum, const Product::Point& p) {
-    return requantized(body, t, sum, known ? body.load(known) : step(body, p), parameter_at(body, zero, kF, 0));
-  }));
+             return requantized(body, t, sum, known ? body.load(known) : step(body, p),
+                                parameter_at(body, zero, kF, 0));
+           }));
 }
 
 /// Reals out of a quantized product; `bias` (may be null) broadcasts.
 Value* real_product(Node& n, const Factors& f, Value* bias) {
-  Value* y = multiply(n, f, [&](Body& body, Scalar sum, const Product::Point& p) { return ir::cast(kF, sum) * f.scale(body, p); });
+  Value* y = multiply(
+      n, f, [&](Body& body, Scalar sum, const Product::Point& p) { return ir::cast(kF, sum) * f.scale(body, p); });
   if (!bias) return y;
   return n.b().pointwise({y, bias}, [](std::span<const Scalar> v) { return v[0] + ir::cast(v[0]->dtype, v[1]); });
 }
 
 /// com.microsoft: A, B, scales, zero points, bias.
 void import_mat_mul_integer_to_float(Node& n) {
-  n.output(0, real_product(n, {n.input(0), n.input(1), n.optional(4), n.optional(5), n.input(2), n.input(3)}, n.optional(6)));
+  n.output(0, real_product(n, {n.input(0), n.input(1), n.optional(4), n.optional(5), n.input(2), n.input(3)},
+                           n.optional(6)));
 }
 
 /// com.microsoft: A is real and quantized as a whole; B, its scale and zero point are given.
@@ -132,12 +137,13 @@ void import_q_gemm(Node& n) {
   }
   const DType t = zero ? zero->type.dtype : scale ? n.dtype() : kF;
   n.output(0, multiply(n, f, [&](Body& body, Scalar sum, const Product::Point& p) {
-    if (c) sum = sum + ir::cast(kSum, body.load_broadcast(c, p.all(), extents));
-    Scalar step = f.scale(body, p);
-    if (alpha != 1) step = rounded_product(step, body.number(kF, alpha));
-    if (!scale) return ir::cast(kF, sum) * step;
-    return requantized(body, t, sum, rounded_quotient(step, parameter_at(body, scale, kF, 1)), parameter_at(body, zero, kF, 0));
-  }));
+             if (c) sum = sum + ir::cast(kSum, body.load_broadcast(c, p.all(), extents));
+             Scalar step = f.scale(body, p);
+             if (alpha != 1) step = rounded_product(step, body.number(kF, alpha));
+             if (!scale) return ir::cast(kF, sum) * step;
+             return requantized(body, t, sum, rounded_quotient(step, parameter_at(body, scale, kF, 1)),
+                                parameter_at(body, zero, kF, 0));
+           }));
 }
 
 /// The integer sum of a convolution, with padding that stands for real zeros.
@@ -177,7 +183,8 @@ void import_conv_integer(Node& n) {
 void import_q_linear_conv(Node& n) {
   Builder& b = n.b();
   Value *w = n.input(3), *x = n.input_of_rank(0, need_rank(n, 3, 3));
-  Value *scale_x = n.input(1), *scale_w = n.input(4), *scale_y = n.input(6), *zero_y = n.optional(7), *bias = n.optional(8);
+  Value *scale_x = n.input(1), *scale_w = n.input(4), *scale_y = n.input(6), *zero_y = n.optional(7),
+        *bias = n.optional(8);
   Convolution c = integer_convolution(n, x, w, n.optional(2), n.optional(5));
   const Expr channels = b.extent(w, 0);
   check_parameter(n, scale_w, channels, "scale of the weight");
@@ -187,7 +194,8 @@ void import_q_linear_conv(Node& n) {
   const bool by_channel = !holds_one(scale_w);
   Value* multiplier = b.map(by_channel ? std::vector<Expr>{channels} : std::vector<Expr>{}, [&](Body& body) {
     const Expr channel = by_channel ? body.i[0] : Expr();
-    const Scalar step = rounded_product(parameter_at(body, scale_x, kF, 1), parameter_at(body, scale_w, kF, 1, channel, channels));
+    const Scalar step =
+        rounded_product(parameter_at(body, scale_x, kF, 1), parameter_at(body, scale_w, kF, 1, channel, channels));
     return rounded_quotient(step, parameter_at(body, scale_y, kF, 1));
   });
   c.finish = [=](Body& body, Scalar sum, Expr channel) {

@@ -32,23 +32,39 @@ constexpr ActivationKind kActivations[] = {
     {"relu", {}, {}, [](Body& b, Scalar x, double, double) { return ir::binary(ScalarOp::kMax, x, at(b, x, 0)); }},
     {"tanh", {}, {}, [](Body&, Scalar x, double, double) { return ir::unary(ScalarOp::kTanh, x); }},
     {"sigmoid", {}, {}, [](Body&, Scalar x, double, double) { return ir::unary(ScalarOp::kSigmoid, x); }},
-    {"affine", 1.0, 0.0, [](Body& b, Scalar x, double alpha, double beta) { return x * at(b, x, alpha) + at(b, x, beta); }},
-    {"leakyrelu", 0.01, {},
-     [](Body& b, Scalar x, double alpha, double) { return ir::select(ir::less(x, at(b, x, 0)), x * at(b, x, alpha), x); }},
-    {"thresholdedrelu", 1.0, {},
+    {"affine", 1.0, 0.0,
+     [](Body& b, Scalar x, double alpha, double beta) { return x * at(b, x, alpha) + at(b, x, beta); }},
+    {"leakyrelu",
+     0.01,
+     {},
+     [](Body& b, Scalar x, double alpha, double) {
+       return ir::select(ir::less(x, at(b, x, 0)), x * at(b, x, alpha), x);
+     }},
+    {"thresholdedrelu",
+     1.0,
+     {},
      [](Body& b, Scalar x, double alpha, double) { return ir::select(ir::less(x, at(b, x, alpha)), at(b, x, 0), x); }},
     {"scaledtanh", 1.0, 1.0,
-     [](Body& b, Scalar x, double alpha, double beta) { return at(b, x, alpha) * ir::unary(ScalarOp::kTanh, x * at(b, x, beta)); }},
+     [](Body& b, Scalar x, double alpha, double beta) {
+       return at(b, x, alpha) * ir::unary(ScalarOp::kTanh, x * at(b, x, beta));
+     }},
     {"hardsigmoid", 0.2, 0.5,
      [](Body& b, Scalar x, double alpha, double beta) {
        return clamp(x * at(b, x, alpha) + at(b, x, beta), at(b, x, 0), at(b, x, 1));
      }},
-    {"elu", 1.0, {},
+    {"elu",
+     1.0,
+     {},
      [](Body& b, Scalar x, double alpha, double) {
        return ir::select(ir::less(x, at(b, x, 0)), at(b, x, alpha) * ir::unary(ScalarOp::kExpm1, x), x);
      }},
-    {"softsign", {}, {}, [](Body& b, Scalar x, double, double) { return x / (at(b, x, 1) + ir::unary(ScalarOp::kAbs, x)); }},
-    {"softplus", {}, {},
+    {"softsign",
+     {},
+     {},
+     [](Body& b, Scalar x, double, double) { return x / (at(b, x, 1) + ir::unary(ScalarOp::kAbs, x)); }},
+    {"softplus",
+     {},
+     {},
      [](Body& b, Scalar x, double, double) {
        // log(1 + e^x) without overflow
        const Scalar rest = ir::unary(ScalarOp::kLog1p, ir::unary(ScalarOp::kExp, -ir::unary(ScalarOp::kAbs, x)));
@@ -60,8 +76,10 @@ constexpr ActivationKind kActivations[] = {
 
 Activation activation_named(const Node& n, const std::string& name, const ActivationParameters& parameters) {
   std::string lower = name;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto kind = std::find_if(std::begin(kActivations), std::end(kActivations), [&](const auto& a) { return lower == a.name; });
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto kind =
+      std::find_if(std::begin(kActivations), std::end(kActivations), [&](const auto& a) { return lower == a.name; });
   if (kind == std::end(kActivations)) n.fault("there is no activation '" + name + "'");
   const double alpha = kind->alpha ? parameters.alpha().value_or(*kind->alpha) : 0;
   const double beta = kind->beta ? parameters.beta().value_or(*kind->beta) : 0;
@@ -76,7 +94,8 @@ std::vector<Activation> read_activations(Node& n, const std::vector<std::string>
   const size_t count = defaults.size() * directions;
   if (names.empty())
     for (int d = 0; d < directions; ++d) names.insert(names.end(), defaults.begin(), defaults.end());
-  if (names.size() < count) n.fault("activations has " + std::to_string(names.size()) + " names, needs " + std::to_string(count));
+  if (names.size() < count)
+    n.fault("activations has " + std::to_string(names.size()) + " names, needs " + std::to_string(count));
   const auto next_of = [&](const char* attribute) {
     return [values = n.reals(attribute).value_or(std::vector<double>{}), next = size_t{0}]() mutable {
       return next < values.size() ? std::optional<double>(values[next++]) : std::nullopt;
@@ -120,10 +139,14 @@ struct Recurrence {
 
 Recurrence::Recurrence(Node& node, int gate_count) : n(node), b(node.b()), gates(gate_count) {
   const std::string direction = n.text("direction", "forward");
-  if (direction == "forward") backwards = {false};
-  else if (direction == "reverse") backwards = {true};
-  else if (direction == "bidirectional") backwards = {false, true};
-  else n.fault("direction has to be forward, reverse or bidirectional, not " + direction);
+  if (direction == "forward")
+    backwards = {false};
+  else if (direction == "reverse")
+    backwards = {true};
+  else if (direction == "bidirectional")
+    backwards = {false, true};
+  else
+    n.fault("direction has to be forward, reverse or bidirectional, not " + direction);
   directions = static_cast<int>(backwards.size());
   batch_first = n.integer("layout", 0) != 0;
   x = n.input_of_rank(0, 3);
@@ -138,9 +161,11 @@ Recurrence::Recurrence(Node& node, int gate_count) : n(node), b(node.b()), gates
   width = b.extent(x, 2);
   if (n.has_attribute("clip")) clip = n.real("clip", 0);
   const int64_t named = n.integer("hidden_size", 0);
-  hidden = named > 0 ? b.constant_expr(named) : symbolic::floordiv(b.extent(bias ? bias : r, bias ? 1 : 2), bias ? 2 * gates : 1);
+  hidden = named > 0 ? b.constant_expr(named)
+                     : symbolic::floordiv(b.extent(bias ? bias : r, bias ? 1 : 2), bias ? 2 * gates : 1);
   const Expr d = b.constant_expr(directions);
-  for (const Value* v : {w, r}) check_equal(b, b.extent(v, 0), d, "first extent of the weights and number of directions");
+  for (const Value* v : {w, r})
+    check_equal(b, b.extent(v, 0), d, "first extent of the weights and number of directions");
   if (bias) {
     check_equal(b, b.extent(bias, 0), d, "first extent of B and number of directions");
     check_equal(b, b.extent(bias, 1), size() * 2, "width of B and of the gates");
@@ -160,7 +185,8 @@ Value* Recurrence::offsets(int d, const std::function<Expr(Expr gate)>& both) {
   const Expr direction = b.constant_expr(d);
   return b.map({size()}, [&](Body& body) {
     const Expr g = body.i[0];
-    const Scalar of_w = ir::cast(work, body.load(bias, {direction, g})), of_r = ir::cast(work, body.load(bias, {direction, g + size()}));
+    const Scalar of_w = ir::cast(work, body.load(bias, {direction, g})),
+                 of_r = ir::cast(work, body.load(bias, {direction, g + size()}));
     return both ? ir::select(holds(body, both(g)), of_w + of_r, of_w) : of_w + of_r;
   });
 }
@@ -187,7 +213,8 @@ Scalar Recurrence::clipped(Body& body, Scalar v) const {
 /// Final states of all directions as [directions, batch, hidden], or [batch, directions, hidden].
 Value* Recurrence::gather_states(const std::vector<Value*>& finals) {
   const Expr d = b.constant_expr(directions);
-  const std::vector<Expr> extents = batch_first ? std::vector<Expr>{batch, d, hidden} : std::vector<Expr>{d, batch, hidden};
+  const std::vector<Expr> extents =
+      batch_first ? std::vector<Expr>{batch, d, hidden} : std::vector<Expr>{d, batch, hidden};
   if (directions == 1) return b.reshape(as_type(b, finals[0], type), extents);
   return b.map(extents, [&](Body& body) {
     const Expr direction = body.i[batch_first ? 1 : 0], sample = body.i[batch_first ? 0 : 1];
@@ -203,7 +230,8 @@ Value* Recurrence::gather_steps(const std::vector<Value*>& scans) {
       batch_first ? std::vector<Expr>{batch, steps, d, hidden} : std::vector<Expr>{steps, d, batch, hidden};
   if (directions == 1 && !backwards[0] && !batch_first) return b.reshape(as_type(b, scans[0], type), extents);
   return b.map(extents, [&](Body& body) {
-    const Expr time = body.i[batch_first ? 1 : 0], direction = body.i[batch_first ? 2 : 1], sample = body.i[batch_first ? 0 : 2];
+    const Expr time = body.i[batch_first ? 1 : 0], direction = body.i[batch_first ? 2 : 1],
+               sample = body.i[batch_first ? 0 : 2];
     const auto value = [&](int k) {
       Scalar step = body.index(time);
       if (backwards[k] && !lengths) step = body.index(steps - 1 - time);
@@ -221,10 +249,10 @@ Value* Recurrence::gather_steps(const std::vector<Value*>& scans) {
 /// A step of a direction, inside of the loop's body.
 struct Step {
   Recurrence& r;
-  Builder& b;          // of the body
+  Builder& b;  // of the body
   int direction;
-  Value* number;       // i64, rank 0
-  Value* projected;    // [steps, batch, gates * hidden]
+  Value* number;     // i64, rank 0
+  Value* projected;  // [steps, batch, gates * hidden]
   std::vector<Value*> states;
 
   Value* h() const { return states[0]; }
@@ -314,7 +342,8 @@ void use_real_weights(Recurrence& r) {
         Combiner::kSum, r.work, {r.steps, r.batch, r.size()}, {r.width},
         [&](Body& body) {
           const Expr time = body.i[0], sample = body.i[1], k = body.r[0];
-          const std::vector<Expr> at = r.batch_first ? std::vector<Expr>{sample, time, k} : std::vector<Expr>{time, sample, k};
+          const std::vector<Expr> at =
+              r.batch_first ? std::vector<Expr>{sample, time, k} : std::vector<Expr>{time, sample, k};
           return ir::cast(r.work, body.load(r.x, at)) * ir::cast(r.work, body.load(w, {body.i[2], k}));
         },
         [&](Body& body, Scalar a) { return offsets ? a + body.load(offsets, {body.i[2]}) : a; });
@@ -326,7 +355,8 @@ void use_real_weights(Recurrence& r) {
         Combiner::kSum, r.work, {r.batch, count}, {r.hidden},
         [&](Body& body) {
           const Expr k = body.r[0];
-          return ir::cast(r.work, body.load(h, {body.i[0], k})) * ir::cast(r.work, body.load(recurrent[d], {body.i[1] + first, k}));
+          return ir::cast(r.work, body.load(h, {body.i[0], k})) *
+                 ir::cast(r.work, body.load(recurrent[d], {body.i[1] + first, k}));
         },
         [&](Body& body, Scalar a) { return finish(body, a, body.i[0], body.i[1] + first); });
   };
@@ -341,28 +371,31 @@ void run_lstm(Node& n, Recurrence& r, int first_state, int peepholes) {
   const bool coupled = n.integer("input_forget", 0) != 0;
   Value* p = n.has(peepholes) ? n.input_of_rank(peepholes, 2) : nullptr;
   if (p) check_equal(b, b.extent(p, 1), r.hidden * 3, "width of P and 3 * hidden_size");
-  run(r, {first_state, first_state + 1}, [&](int d) { return r.offsets(d); }, [&](Step& s) {
-    const Activation &f = act[3 * s.direction], &g = act[3 * s.direction + 1], &h = act[3 * s.direction + 2];
-    Value* gates = r.multiply(s.b, s.direction, s.h(), zero_of(b), r.size(), [&](Body& body, Scalar a, Expr sample, Expr gate) {
-      return a + s.input(body, sample, gate);
-    });
-    const auto gate = [&](Body& body, int k) { return body.load(gates, {body.i[0], body.i[1] + r.hidden * k}); };
-    const auto peep = [&](Body& body, int k, Scalar v, Scalar c) {
-      if (!p) return v;
-      return v + ir::cast(r.work, body.load(p, {b.constant_expr(s.direction), body.i[1] + r.hidden * k})) * c;
-    };
-    Value* cell = s.b.map(r.state(), [&](Body& body) {
-      const Scalar old = body.load(s.states[1], body.i);
-      const Scalar in = f(body, r.clipped(body, peep(body, 0, gate(body, 0), old)));
-      const Scalar keep = coupled ? at(body, in, 1) - in : f(body, r.clipped(body, peep(body, 2, gate(body, 2), old)));
-      return keep * old + in * g(body, r.clipped(body, gate(body, 3)));
-    });
-    Value* hidden = s.b.map(r.state(), [&](Body& body) {
-      const Scalar c = body.load(cell, body.i);
-      return f(body, r.clipped(body, peep(body, 1, gate(body, 1), c))) * h(body, c);
-    });
-    return std::vector<Value*>{hidden, cell};
-  });
+  run(
+      r, {first_state, first_state + 1}, [&](int d) { return r.offsets(d); },
+      [&](Step& s) {
+        const Activation &f = act[3 * s.direction], &g = act[3 * s.direction + 1], &h = act[3 * s.direction + 2];
+        Value* gates =
+            r.multiply(s.b, s.direction, s.h(), zero_of(b), r.size(),
+                       [&](Body& body, Scalar a, Expr sample, Expr gate) { return a + s.input(body, sample, gate); });
+        const auto gate = [&](Body& body, int k) { return body.load(gates, {body.i[0], body.i[1] + r.hidden * k}); };
+        const auto peep = [&](Body& body, int k, Scalar v, Scalar c) {
+          if (!p) return v;
+          return v + ir::cast(r.work, body.load(p, {b.constant_expr(s.direction), body.i[1] + r.hidden * k})) * c;
+        };
+        Value* cell = s.b.map(r.state(), [&](Body& body) {
+          const Scalar old = body.load(s.states[1], body.i);
+          const Scalar in = f(body, r.clipped(body, peep(body, 0, gate(body, 0), old)));
+          const Scalar keep =
+              coupled ? at(body, in, 1) - in : f(body, r.clipped(body, peep(body, 2, gate(body, 2), old)));
+          return keep * old + in * g(body, r.clipped(body, gate(body, 3)));
+        });
+        Value* hidden = s.b.map(r.state(), [&](Body& body) {
+          const Scalar c = body.load(cell, body.i);
+          return f(body, r.clipped(body, peep(body, 1, gate(body, 1), c))) * h(body, c);
+        });
+        return std::vector<Value*>{hidden, cell};
+      });
 }
 
 void import_lstm(Node& n) {
@@ -390,12 +423,13 @@ void import_gru(Node& n) {
       return (at(body, z, 1) - z) * fresh + z * body.load(s.h(), body.i);
     };
     if (linear_first) {
-      Value* gates = r.multiply(s.b, s.direction, s.h(), zero_of(b), r.size(), [&](Body& body, Scalar a, Expr sample, Expr gate) {
-        const Scalar in = s.input(body, sample, gate);
-        Scalar own = a;
-        if (r.bias) own = a + ir::cast(r.work, body.load(r.bias, {b.constant_expr(s.direction), r.size() + gate}));
-        return ir::select(holds(body, symbolic::less(gate, two)), a + in, own);
-      });
+      Value* gates =
+          r.multiply(s.b, s.direction, s.h(), zero_of(b), r.size(), [&](Body& body, Scalar a, Expr sample, Expr gate) {
+            const Scalar in = s.input(body, sample, gate);
+            Scalar own = a;
+            if (r.bias) own = a + ir::cast(r.work, body.load(r.bias, {b.constant_expr(s.direction), r.size() + gate}));
+            return ir::select(holds(body, symbolic::less(gate, two)), a + in, own);
+          });
       return std::vector<Value*>{s.b.map(r.state(), [&](Body& body) {
         const Expr sample = body.i[0], j = body.i[1];
         const Scalar z = f(body, r.clipped(body, body.load(gates, {sample, j})));
@@ -404,18 +438,19 @@ void import_gru(Node& n) {
         return blend(body, z, g(body, r.clipped(body, fresh)));
       })};
     }
-    Value* gates = r.multiply(s.b, s.direction, s.h(), zero_of(b), two, [&](Body& body, Scalar a, Expr sample, Expr gate) {
-      return f(body, r.clipped(body, a + s.input(body, sample, gate)));
-    });
+    Value* gates =
+        r.multiply(s.b, s.direction, s.h(), zero_of(b), two, [&](Body& body, Scalar a, Expr sample, Expr gate) {
+          return f(body, r.clipped(body, a + s.input(body, sample, gate)));
+        });
     Value* reset = s.b.map(r.state(), [&](Body& body) {
       return body.load(gates, {body.i[0], body.i[1] + r.hidden}) * body.load(s.h(), body.i);
     });
-    Value* fresh = r.multiply(s.b, s.direction, reset, two, r.hidden, [&](Body& body, Scalar a, Expr sample, Expr gate) {
-      return g(body, r.clipped(body, a + s.input(body, sample, gate)));
-    });
-    return std::vector<Value*>{s.b.map(r.state(), [&](Body& body) {
-      return blend(body, body.load(gates, body.i), body.load(fresh, body.i));
-    })};
+    Value* fresh =
+        r.multiply(s.b, s.direction, reset, two, r.hidden, [&](Body& body, Scalar a, Expr sample, Expr gate) {
+          return g(body, r.clipped(body, a + s.input(body, sample, gate)));
+        });
+    return std::vector<Value*>{s.b.map(
+        r.state(), [&](Body& body) { return blend(body, body.load(gates, body.i), body.load(fresh, body.i)); })};
   });
 }
 
@@ -423,12 +458,14 @@ void import_rnn(Node& n) {
   Recurrence r(n, 1);
   use_real_weights(r);
   const std::vector<Activation> act = read_activations(n, {"tanh"}, r.directions);
-  run(r, {5}, [&](int d) { return r.offsets(d); }, [&](Step& s) {
-    return std::vector<Value*>{r.multiply(s.b, s.direction, s.h(), zero_of(r.b), r.hidden,
-                                          [&](Body& body, Scalar a, Expr sample, Expr gate) {
-                                            return act[s.direction](body, r.clipped(body, a + s.input(body, sample, gate)));
-                                          })};
-  });
+  run(
+      r, {5}, [&](int d) { return r.offsets(d); },
+      [&](Step& s) {
+        return std::vector<Value*>{r.multiply(
+            s.b, s.direction, s.h(), zero_of(r.b), r.hidden, [&](Body& body, Scalar a, Expr sample, Expr gate) {
+              return act[s.direction](body, r.clipped(body, a + s.input(body, sample, gate)));
+            })};
+      });
 }
 
 /// com.microsoft: W [directions, width, 4 * hidden] and R [directions, hidden, 4 * hidden] are 8-bit, each with a scale and a zero
@@ -459,7 +496,8 @@ void import_dynamic_quantize_lstm(Node& n) {
         Combiner::kSum, DType::kI32, {r.steps, r.batch, r.size()}, {r.width},
         [&](Body& body) {
           const Expr time = body.i[0], sample = body.i[1], g = body.i[2], k = body.r[0];
-          const std::vector<Expr> place = r.batch_first ? std::vector<Expr>{sample, time, k} : std::vector<Expr>{time, sample, k};
+          const std::vector<Expr> place =
+              r.batch_first ? std::vector<Expr>{sample, time, k} : std::vector<Expr>{time, sample, k};
           return element(body, x.y, place, ir::cast(DType::kI32, body.load(x.zero))) *
                  element(body, r.w, {b.constant_expr(d), k, g}, parameter(body, zero_w, DType::kI32, d, g));
         },

@@ -22,8 +22,8 @@ using FinishFn = std::function<Scalar(Body&, Scalar accumulator, Expr count)>;
 /// Which axes of a tensor are reduced.
 struct Region {
   bool known = true;
-  std::vector<int> axes;     // known: ascending
-  std::vector<Expr> masks;   // else: one for each axis
+  std::vector<int> axes;       // known: ascending
+  std::vector<Expr> masks;     // else: one for each axis
   std::optional<int> removed;  // how many axes are reduced, where that is known
 };
 
@@ -34,8 +34,10 @@ Region whole(Builder& b, const Value* x) {
   region.known = x->type.has_static_rank();
   if (region.known) region.removed = rank;
   for (int d = 0; d < rank; ++d) {
-    if (region.known) region.axes.push_back(d);
-    else region.masks.push_back(symbolic::less_equal(b.constant_expr(rank - d), x->type.rank));
+    if (region.known)
+      region.axes.push_back(d);
+    else
+      region.masks.push_back(symbolic::less_equal(b.constant_expr(rank - d), x->type.rank));
   }
   return region;
 }
@@ -237,18 +239,17 @@ void import_reduce_log_sum_exp(Node& n) {
     n.output(0, keep_rank(b.pointwise({x}, [](std::span<const Scalar> v) { return v[0]; }), x));
     return;
   }
-  Value* top = reduce_over(n, x, region, true, {Combiner::kMax, work, {}, [](Body& body, Scalar a, Expr) {
-                                                  return ir::select(ir::unary(ScalarOp::kIsInf, a),
-                                                                    body.number(a->dtype, 0), a);
-                                                }});
-  Value* spread = b.pointwise({as_type(b, x, work), top}, [](std::span<const Scalar> v) {
-    return ir::unary(ScalarOp::kExp, v[0] - v[1]);
-  });
+  Value* top =
+      reduce_over(n, x, region, true, {Combiner::kMax, work, {}, [](Body& body, Scalar a, Expr) {
+                                         return ir::select(ir::unary(ScalarOp::kIsInf, a), body.number(a->dtype, 0), a);
+                                       }});
+  Value* spread = b.pointwise({as_type(b, x, work), top},
+                              [](std::span<const Scalar> v) { return ir::unary(ScalarOp::kExp, v[0] - v[1]); });
   keep_rank(spread, x);
-  Value* sum = reduce_over(n, spread, region, true, {Combiner::kSum, real_accumulator(work), {},
-                                                     [work](Body&, Scalar a, Expr) {
-                                                       return ir::cast(work, ir::unary(ScalarOp::kLog, a));
-                                                     }});
+  Value* sum =
+      reduce_over(n, spread, region, true, {Combiner::kSum, real_accumulator(work), {}, [work](Body&, Scalar a, Expr) {
+                                              return ir::cast(work, ir::unary(ScalarOp::kLog, a));
+                                            }});
   Value* y = b.pointwise({sum, top}, [t](std::span<const Scalar> v) { return ir::cast(t, v[0] + v[1]); });
   n.output(0, n.integer("keepdims", 1) != 0 ? keep_rank(y, x) : drop_reduced(n, y, x, region));
 }
@@ -327,8 +328,7 @@ constexpr OperatorRow kRows[] = {
 }  // namespace
 
 std::span<const OperatorRow> reduction_operators() {
-  static const std::vector<OperatorRow> rows =
-      joined_rows({kRows, softmax_rows(), norm_rows(), loss_rows()});
+  static const std::vector<OperatorRow> rows = joined_rows({kRows, softmax_rows(), norm_rows(), loss_rows()});
   return rows;
 }
 

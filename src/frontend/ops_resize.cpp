@@ -24,7 +24,7 @@ constexpr DType kF = DType::kF32;
 struct Along {
   int axis = 0;
   Expr in, out;
-  bool same = false;  // the scale is 1
+  bool same = false;                               // the scale is 1
   std::function<Scalar(Body&)> scale, start, end;  // f32
 };
 
@@ -42,7 +42,9 @@ Scalar f32(Body& body, double v) { return body.number(kF, v); }
 /// The coordinate in the input of output index `i`.
 Scalar coordinate(Body& body, const Resize& r, const Along& a, Expr i) {
   const auto number = [&](Expr e) { return number_of(body, kF, e); };
-  const auto half_pixel = [&] { return rounded_difference(rounded_quotient(number(i) + f32(body, 0.5), a.scale(body)), f32(body, 0.5)); };
+  const auto half_pixel = [&] {
+    return rounded_difference(rounded_quotient(number(i) + f32(body, 0.5), a.scale(body)), f32(body, 0.5));
+  };
   const Scalar several = holds(body, symbolic::less(a.out.table().constant(1), a.out));
   if (r.coordinates == "half_pixel") return half_pixel();
   if (r.coordinates == "pytorch_half_pixel") return ir::select(several, half_pixel(), f32(body, 0));
@@ -59,7 +61,8 @@ Scalar coordinate(Body& body, const Resize& r, const Along& a, Expr i) {
   const Scalar start = a.start(body), end = a.end(body), last = number(a.in - 1);
   const Scalar along = rounded_product(rounded_product(number(i), rounded_difference(end, start)), last);
   const Scalar middle = rounded_product(f32(body, 0.5) * rounded_sum(start, end), last);
-  return ir::select(several, rounded_sum(rounded_product(start, last), rounded_quotient(along, number(a.out - 1))), middle);
+  return ir::select(several, rounded_sum(rounded_product(start, last), rounded_quotient(along, number(a.out - 1))),
+                    middle);
 }
 
 Scalar in_range(Body& body, const Along& a, Scalar i) {
@@ -69,12 +72,17 @@ Scalar in_range(Body& body, const Along& a, Scalar i) {
 Scalar nearest_index(Body& body, const Resize& r, const Along& a, Scalar x) {
   const Scalar floor = ir::unary(ScalarOp::kFloor, x), one = f32(body, 1), half = f32(body, 0.5);
   Scalar at;
-  if (r.nearest == "floor") at = floor;
-  else if (r.nearest == "ceil") at = ir::unary(ScalarOp::kCeil, x);
-  else if (r.nearest == "round_prefer_ceil") at = ir::select(ir::less(x - floor, half), floor, floor + one);
-  else if (r.nearest == "round_prefer_floor") at = ir::select(ir::less(half, x - floor), floor + one, floor);
+  if (r.nearest == "floor")
+    at = floor;
+  else if (r.nearest == "ceil")
+    at = ir::unary(ScalarOp::kCeil, x);
+  else if (r.nearest == "round_prefer_ceil")
+    at = ir::select(ir::less(x - floor, half), floor, floor + one);
+  else if (r.nearest == "round_prefer_floor")
+    at = ir::select(ir::less(half, x - floor), floor + one, floor);
   // Before opset 11: the index that the scaled one comes from.
-  else at = ir::select(ir::less(a.scale(body), one), ir::unary(ScalarOp::kCeil, x), floor);
+  else
+    at = ir::select(ir::less(a.scale(body), one), ir::unary(ScalarOp::kCeil, x), floor);
   return in_range(body, a, ir::cast(DType::kI64, at));
 }
 
@@ -118,7 +126,9 @@ Value* nearest(Builder& b, const Resize& r) {
 }
 
 /// Along an axis that keeps its extent, samples have nothing to do with their neighbours, not even with infinite ones.
-Scalar same_extent(Body& body, const Along& a) { return ir::cast(DType::kBool, body.index(symbolic::equal(a.in, a.out))); }
+Scalar same_extent(Body& body, const Along& a) {
+  return ir::cast(DType::kBool, body.index(symbolic::equal(a.in, a.out)));
+}
 
 Value* linear(Builder& b, const Resize& r) {
   const DType t = r.x->type.dtype, work = work_type(t);
@@ -126,7 +136,8 @@ Value* linear(Builder& b, const Resize& r) {
     std::vector<Scalar> coordinates, low, high, weight;
     for (const Along& a : r.axes) {
       const Scalar x = coordinate(body, r, a, body.i[a.axis]);
-      const Scalar inside = clamp(x, f32(body, 0), number_of(body, kF, a.in - 1)), floor = ir::unary(ScalarOp::kFloor, inside);
+      const Scalar inside = clamp(x, f32(body, 0), number_of(body, kF, a.in - 1)),
+                   floor = ir::unary(ScalarOp::kFloor, inside);
       coordinates.push_back(x);
       low.push_back(in_range(body, a, ir::cast(DType::kI64, floor)));
       high.push_back(in_range(body, a, low.back() + body.integer(DType::kI64, 1)));
@@ -185,19 +196,18 @@ Value* filter_along(Node& n, const Resize& r, const Along& a, Value* x, DType re
     const Scalar d = ir::unary(ScalarOp::kAbs, ir::cast(kF, at) - coordinate(body, r, a, i)) * shrink(body);
     Scalar w = filter(body, r, d);
     if (r.exclude_outside) {
-      const Scalar inside = logical_and(ir::less_equal(body.integer(DType::kI64, 0), at), ir::less(at, body.index(a.in)));
+      const Scalar inside =
+          logical_and(ir::less_equal(body.integer(DType::kI64, 0), at), ir::less(at, body.index(a.in)));
       w = ir::select(inside, w, f32(body, 0));
     }
     return w;
   };
   Value* weights = b.map({a.out, taps}, [&](Body& body) { return raw_weight(body, body.i[0], body.i[1]); });
   if (r.antialias || r.exclude_outside) {
-    Value* total = b.reduce(Combiner::kSum, kF, {a.out}, {taps}, [&](Body& body) {
-      return body.load(weights, {body.i[0], body.r[0]});
-    });
-    weights = b.map({a.out, taps}, [&, weights](Body& body) {
-      return body.load(weights, body.i) / body.load(total, {body.i[0]});
-    });
+    Value* total = b.reduce(Combiner::kSum, kF, {a.out}, {taps},
+                            [&](Body& body) { return body.load(weights, {body.i[0], body.r[0]}); });
+    weights = b.map({a.out, taps},
+                    [&, weights](Body& body) { return body.load(weights, body.i) / body.load(total, {body.i[0]}); });
   }
   std::vector<Expr> extents = x->type.extents;
   extents[a.axis] = a.out;
@@ -256,8 +266,8 @@ std::function<Scalar(Body&)> loaded(Builder& b, Value* v, int64_t k) {
 }
 
 /// Fills in extents and scales from scales (or null) or sizes.
-void plan_extents(Node& n, Resize& r, const std::vector<int>& axes, Value* scales, const std::vector<double>& constant_scales,
-                  Value* sizes) {
+void plan_extents(Node& n, Resize& r, const std::vector<int>& axes, Value* scales,
+                  const std::vector<double>& constant_scales, Value* sizes) {
   Builder& b = n.b();
   const size_t count = axes.size();
   r.extents = r.x->type.extents;
@@ -303,7 +313,8 @@ void plan_extents(Node& n, Resize& r, const std::vector<int>& axes, Value* scale
   } else {
     const bool constant = !constant_scales.empty();
     if (!constant)
-      check_equal(b, b.extent(scales, 0), b.constant_expr(static_cast<int64_t>(count)), "length of scales and number of axes");
+      check_equal(b, b.extent(scales, 0), b.constant_expr(static_cast<int64_t>(count)),
+                  "length of scales and number of axes");
     if (constant && constant_scales.size() != count) n.fault("scales has to hold one number for each axis");
     bool exact = constant;
     for (size_t k = 0; k < count; ++k) {
@@ -366,23 +377,28 @@ void import_resize(Node& n) {
   r.exclude_outside = n.integer("exclude_outside", 0) != 0;
   r.antialias = n.integer("antialias", 0) != 0;
   r.extrapolation = n.real("extrapolation_value", 0);
-  if (r.mode != "nearest" && r.mode != "linear" && r.mode != "cubic") n.fault("mode has to be nearest, linear or cubic, not " + r.mode);
+  if (r.mode != "nearest" && r.mode != "linear" && r.mode != "cubic")
+    n.fault("mode has to be nearest, linear or cubic, not " + r.mode);
   for (const char* known : {"half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners",
                             "half_pixel_symmetric", "tf_crop_and_resize", ""})
-    if (r.coordinates == known) break;
-    else if (*known == 0) n.fault("coordinate_transformation_mode is " + r.coordinates);
+    if (r.coordinates == known)
+      break;
+    else if (*known == 0)
+      n.fault("coordinate_transformation_mode is " + r.coordinates);
   std::vector<int> axes = all_axes(r.x);
   if (const auto given = n.integers("axes")) {
     axes.clear();
     for (int64_t a : *given) axes.push_back(n.axis(a, rank));
   }
-  Value *scales = empty(n.optional(2)) ? nullptr : n.optional(2), *sizes = empty(n.optional(3)) ? nullptr : n.optional(3);
+  Value *scales = empty(n.optional(2)) ? nullptr : n.optional(2),
+        *sizes = empty(n.optional(3)) ? nullptr : n.optional(3);
   if ((scales == nullptr) == (sizes == nullptr)) n.fault("needs either scales or sizes");
   plan_extents(n, r, axes, scales, constant_numbers(b, scales), sizes);
   if (r.coordinates == "tf_crop_and_resize") {
     Value* roi = n.optional(1);
     if (empty(roi)) n.fault("tf_crop_and_resize needs roi");
-    check_equal(b, b.extent(roi, 0), b.constant_expr(static_cast<int64_t>(2 * axes.size())), "length of roi and twice the axes");
+    check_equal(b, b.extent(roi, 0), b.constant_expr(static_cast<int64_t>(2 * axes.size())),
+                "length of roi and twice the axes");
     for (size_t k = 0; k < r.axes.size(); ++k) {
       r.axes[k].start = loaded(b, roi, static_cast<int64_t>(k));
       r.axes[k].end = loaded(b, roi, static_cast<int64_t>(k + axes.size()));
@@ -391,7 +407,8 @@ void import_resize(Node& n) {
     const std::vector<double> known = constant_numbers(b, roi);
     std::vector<Along> cropped;
     for (size_t k = 0; k < r.axes.size(); ++k)
-      if (known.empty() || !r.axes[k].same || known[k] != 0 || known[k + axes.size()] != 1) cropped.push_back(r.axes[k]);
+      if (known.empty() || !r.axes[k].same || known[k] != 0 || known[k + axes.size()] != 1)
+        cropped.push_back(r.axes[k]);
     r.axes = cropped;
   }
   finish(n, r);
@@ -410,8 +427,8 @@ void import_upsample(Node& n) {
   r.nearest = "";
   const std::optional<std::vector<double>> attribute = n.reals("scales");
   if (!attribute && !n.has(1)) n.fault("needs scales");
-  plan_extents(n, r, all_axes(r.x), attribute ? nullptr : n.input(1), attribute ? *attribute : constant_numbers(b, n.input(1)),
-               nullptr);
+  plan_extents(n, r, all_axes(r.x), attribute ? nullptr : n.input(1),
+               attribute ? *attribute : constant_numbers(b, n.input(1)), nullptr);
   finish(n, r);
 }
 

@@ -80,14 +80,18 @@ void import_grid_sample(Node& n) {
   std::string mode = n.text("mode", "linear");
   if (mode == "bilinear") mode = "linear";
   if (mode == "bicubic") mode = "cubic";
-  if (mode != "linear" && mode != "nearest" && mode != "cubic") n.fault("mode has to be linear, nearest or cubic, not " + mode);
+  if (mode != "linear" && mode != "nearest" && mode != "cubic")
+    n.fault("mode has to be linear, nearest or cubic, not " + mode);
   const std::string outside = n.text("padding_mode", "zeros");
   if (outside != "zeros" && outside != "border" && outside != "reflection")
     n.fault("padding_mode has to be zeros, border or reflection, not " + outside);
-  const Padding padding = outside == "zeros" ? Padding::kZeros : outside == "border" ? Padding::kBorder : Padding::kReflection;
+  const Padding padding = outside == "zeros"    ? Padding::kZeros
+                          : outside == "border" ? Padding::kBorder
+                                                : Padding::kReflection;
   const bool align = n.integer("align_corners", 0) != 0;
   check_equal(b, b.extent(grid, 0), n.extent(0, 0), "batches of input and grid");
-  check_equal(b, b.extent(grid, rank - 1), b.constant_expr(spatial), "last extent of the grid and number of spatial axes");
+  check_equal(b, b.extent(grid, rank - 1), b.constant_expr(spatial),
+              "last extent of the grid and number of spatial axes");
   const std::vector<Expr> output = extents_of(grid, 1, rank - 1);
   n.output(0, b.map(joined(extents_of(x, 0, 2), output), [&](Body& body) {
     std::vector<Sampler> along;
@@ -165,13 +169,16 @@ void import_affine_grid(Node& n) {
     return ir::cast(type, sum);
   });
   const std::vector<Expr> flat = {size[0], image[1], image[2], spatial};
-  if (is_one(deep)) n.output(0, grid);
-  else if (is_zero(deep)) n.output(0, b.reshape(grid, flat));
+  if (is_one(deep))
+    n.output(0, grid);
+  else if (is_zero(deep))
+    n.output(0, b.reshape(grid, flat));
   else
-    n.output(0, with_leading_extents(b, grid,
-                                     {size[0], symbolic::select(deep, image[0], image[1]), symbolic::select(deep, image[1], image[2]),
-                                      symbolic::select(deep, image[2], spatial), spatial},
-                                     spatial + 2));
+    n.output(0, with_leading_extents(
+                    b, grid,
+                    {size[0], symbolic::select(deep, image[0], image[1]), symbolic::select(deep, image[1], image[2]),
+                     symbolic::select(deep, image[2], spatial), spatial},
+                    spatial + 2));
 }
 
 /// Of one box, along one axis: where it begins, how long a bin is, and how many samples a bin has.
@@ -216,9 +223,11 @@ void import_roi_align(Node& n) {
       continue;
     }
     Value* counts = b.map({boxes}, [&](Body& body) { return bins(body, body.i[0], axis).count; });
-    most.push_back(b.host_int(b.reduce(
-        Combiner::kMax, DType::kI64, {}, {boxes}, [&](Body& body) { return body.load(counts, {body.r[0]}); },
-        [](Body& body, Scalar a) { return max_of(a, body.integer(DType::kI64, 0)); }), {0, symbolic::kMaxExtent}));
+    most.push_back(b.host_int(
+        b.reduce(
+            Combiner::kMax, DType::kI64, {}, {boxes}, [&](Body& body) { return body.load(counts, {body.r[0]}); },
+            [](Body& body, Scalar a) { return max_of(a, body.integer(DType::kI64, 0)); }),
+        {0, symbolic::kMaxExtent}));
   }
   const auto sampled = [&](Body& body) {
     const Expr box = body.i[0];
@@ -243,7 +252,8 @@ void import_roi_align(Node& n) {
       const bool down = (corner & 2) != 0, right = (corner & 1) != 0;
       const Scalar one = body.number(t, 1);
       const Scalar w = (down ? d[0] : one - d[0]) * (right ? d[1] : one - d[1]);
-      const Scalar v = ir::cast(t, body.load(x, {batch, body.index(body.i[1]), down ? high[0] : low[0], right ? high[1] : low[1]}));
+      const Scalar v =
+          ir::cast(t, body.load(x, {batch, body.index(body.i[1]), down ? high[0] : low[0], right ? high[1] : low[1]}));
       result = corner == 0 ? w * v : mode == "avg" ? result + w * v : max_of(result, w * v);
     }
     result = ir::select(inside, result, body.number(t, 0));
@@ -253,7 +263,8 @@ void import_roi_align(Node& n) {
                        {boxes, n.extent(0, 1), b.constant_expr(height), b.constant_expr(width)}, most, sampled,
                        [&](Body& body, Scalar a) {
                          const Scalar count = bins(body, body.i[0], 0).count * bins(body, body.i[0], 1).count;
-                         const Scalar value = mode == "max" ? a : a / ir::cast(t, max_of(count, body.integer(DType::kI64, 1)));
+                         const Scalar value =
+                             mode == "max" ? a : a / ir::cast(t, max_of(count, body.integer(DType::kI64, 1)));
                          const Scalar none = ir::equal(count, body.integer(DType::kI64, 0));
                          return ir::cast(type, ir::select(none, body.number(t, 0), value));
                        }));
@@ -267,7 +278,8 @@ void import_max_roi_pool(Node& n) {
   Value *x = n.input(0), *rois = n.input_of_rank(1, 2);
   const DType type = n.dtype(), t = ir::compute_type(type);
   const auto shape = n.integers("pooled_shape");
-  if (!shape || shape->size() != 2 || (*shape)[0] < 1 || (*shape)[1] < 1) n.fault("pooled_shape has to hold two numbers of 1 or more");
+  if (!shape || shape->size() != 2 || (*shape)[0] < 1 || (*shape)[1] < 1)
+    n.fault("pooled_shape has to hold two numbers of 1 or more");
   const double scale = n.real("spatial_scale", 1);
   check_equal(b, b.extent(rois, 1), b.constant_expr(5), "columns of rois and 5");
   // The first and the last row (axis 0) or column (axis 1) of a bin, and one past it.
@@ -287,7 +299,8 @@ void import_max_roi_pool(Node& n) {
                      clipped(ir::unary(ScalarOp::kCeil, number_of(body, t, bin + 1) * size)));
   };
   n.output(0, b.reduce(
-                  Combiner::kMax, t, {b.extent(rois, 0), n.extent(0, 1), b.constant_expr((*shape)[0]), b.constant_expr((*shape)[1])},
+                  Combiner::kMax, t,
+                  {b.extent(rois, 0), n.extent(0, 1), b.constant_expr((*shape)[0]), b.constant_expr((*shape)[1])},
                   extents_of(x, 2),
                   [&](Body& body) {
                     Scalar inside = holds(body, one_of(b));
@@ -297,7 +310,8 @@ void import_max_roi_pool(Node& n) {
                       inside = logical_and(inside, logical_and(ir::less_equal(first, i), ir::less(i, end)));
                     }
                     const Scalar batch = body.checked(i64(body.load(rois, {body.i[0], zero_of(b)})), n.extent(0, 0));
-                    const Scalar v = body.load(x, {batch, body.index(body.i[1]), body.index(body.r[0]), body.index(body.r[1])});
+                    const Scalar v =
+                        body.load(x, {batch, body.index(body.i[1]), body.index(body.r[0]), body.index(body.r[1])});
                     return ir::select(inside, ir::cast(t, v), lowest(body, t));
                   },
                   [&](Body& body, Scalar a) {
@@ -311,10 +325,8 @@ void import_max_roi_pool(Node& n) {
 }
 
 constexpr OperatorRow kRows[] = {
-    {"", "GridSample", 16, import_grid_sample},
-    {"com.microsoft", "GridSample", 1, import_grid_sample},
-    {"", "AffineGrid", 20, import_affine_grid},
-    {"", "RoiAlign", 10, import_roi_align},
+    {"", "GridSample", 16, import_grid_sample}, {"com.microsoft", "GridSample", 1, import_grid_sample},
+    {"", "AffineGrid", 20, import_affine_grid}, {"", "RoiAlign", 10, import_roi_align},
     {"", "MaxRoiPool", 1, import_max_roi_pool},
 };
 

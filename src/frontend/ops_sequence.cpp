@@ -42,7 +42,8 @@ Value* taken_out(Node& n, tensor::Payload payload, std::vector<Value*> operands,
   };
   tensor::Type type = tensor::Type::tensor(t, {});
   const int count = rank < 0 ? tensor::kMaxRank : rank;
-  for (int k = 0; k < count; ++k) type.extents.push_back(defined("[" + std::to_string(rank < 0 ? k - count : k) + "]", symbolic::kMaxExtent));
+  for (int k = 0; k < count; ++k)
+    type.extents.push_back(defined("[" + std::to_string(rank < 0 ? k - count : k) + "]", symbolic::kMaxExtent));
   if (rank < 0) type.rank = defined(".rank", tensor::kMaxRank);
   return b.op(std::move(payload), std::move(operands), {std::move(type)}, std::move(defines))->result();
 }
@@ -73,7 +74,8 @@ void import_sequence_empty(Node& n) {
 void import_sequence_length(Node& n) {
   Builder& b = n.b();
   Value* sequence = n.sequence(0);
-  if (const auto* parts = listed(sequence)) return n.output(0, b.int_scalar(b.constant_expr(static_cast<int64_t>(parts->size()))));
+  if (const auto* parts = listed(sequence))
+    return n.output(0, b.int_scalar(b.constant_expr(static_cast<int64_t>(parts->size()))));
   n.output(0, b.op(tensor::SequenceLength{}, {sequence}, {tensor::Type::tensor(DType::kI64, {})})->result());
 }
 
@@ -96,7 +98,8 @@ void import_sequence_erase(Node& n) {
   Value* sequence = n.sequence(0);
   std::vector<Value*> operands{sequence};
   if (n.has(1)) operands.push_back(position_operand(n, 1));
-  n.output(0, make_sequence(n, tensor::SequenceErase{}, std::move(operands), sequence->type.dtype, sequence->type.element_rank));
+  n.output(0, make_sequence(n, tensor::SequenceErase{}, std::move(operands), sequence->type.dtype,
+                            sequence->type.element_rank));
 }
 
 /// Piece number `at` of a tensor that SplitToSequence cuts, where start and size follow from its operands.
@@ -122,7 +125,8 @@ Value* piece_of_split(Node& n, const tensor::Op& op, int64_t at) {
   }
   // An empty piece at the end is one only if its size was asked for.
   const bool listed_sizes = op.operands.size() > 1 && op.operands[1]->type.static_rank() == 1;
-  b.check(symbolic::less_equal(start + (listed_sizes ? size : one_of(b)), extent), "piece " + std::to_string(at) + " of '" + x->name + "', whose axis has extent {0}", {extent});
+  b.check(symbolic::less_equal(start + (listed_sizes ? size : one_of(b)), extent),
+          "piece " + std::to_string(at) + " of '" + x->name + "', whose axis has extent {0}", {extent});
   Value* piece = b.slice(x, split->axis, start, size, one_of(b));
   if (split->keep_dims) return piece;
   std::vector<Expr> extents = piece->type.extents;
@@ -138,12 +142,14 @@ void import_sequence_at(Node& n) {
     if (const auto* parts = listed(sequence)) {
       const int64_t count = static_cast<int64_t>(parts->size());
       at = at < 0 ? at + count : at;
-      if (at < 0 || at >= count) n.fault("position " + std::to_string(at) + " of a sequence of " + std::to_string(count));
+      if (at < 0 || at >= count)
+        n.fault("position " + std::to_string(at) + " of a sequence of " + std::to_string(count));
       return n.output(0, (*parts)[at]);
     }
     if (Value* piece = piece_of_split(n, *sequence->producer, at)) return n.output(0, piece);
   }
-  n.output(0, taken_out(n, tensor::SequenceAt{}, {sequence, position}, sequence->type.dtype, sequence->type.element_rank));
+  n.output(0,
+           taken_out(n, tensor::SequenceAt{}, {sequence, position}, sequence->type.dtype, sequence->type.element_rank));
 }
 
 void import_split_to_sequence(Node& n) {
@@ -228,15 +234,16 @@ void import_sequence_map(Node& n) {
       n.importer().empty_sequences.insert(initial.back()->id);
     }
   }
-  const LoopResult loop = build_loop(n, length, nullptr, initial, [&](Builder& inner, Value* iteration, std::span<Value* const> state) {
-    BodyResult result;
-    const std::vector<Value*> made = map_one(inner, iteration, &result.facts);
-    for (size_t k = 0; k < made.size(); ++k) {
-      const tensor::Type type = tensor::Type::sequence(made[k]->type.dtype, joined_rank(n, state[k], made[k]));
-      result.carried.push_back(inner.op(tensor::SequenceInsert{}, {state[k], made[k]}, {type})->result());
-    }
-    return result;
-  });
+  const LoopResult loop =
+      build_loop(n, length, nullptr, initial, [&](Builder& inner, Value* iteration, std::span<Value* const> state) {
+        BodyResult result;
+        const std::vector<Value*> made = map_one(inner, iteration, &result.facts);
+        for (size_t k = 0; k < made.size(); ++k) {
+          const tensor::Type type = tensor::Type::sequence(made[k]->type.dtype, joined_rank(n, state[k], made[k]));
+          result.carried.push_back(inner.op(tensor::SequenceInsert{}, {state[k], made[k]}, {type})->result());
+        }
+        return result;
+      });
   for (size_t k = 0; k < loop.carried.size(); ++k) n.output(static_cast<int>(k), loop.carried[k]);
 }
 

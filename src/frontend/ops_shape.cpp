@@ -20,7 +20,8 @@ Value* run_time_shape(Builder& b, const Value* v) {
   return b.map({v->type.rank}, [&](Body& body) {
     const Expr at = body.i[0] + (tensor::kMaxRank - v->type.rank);
     Expr extent = v->type.extents.back();
-    for (int k = tensor::kMaxRank - 2; k >= 0; --k) extent = symbolic::select(symbolic::equal(at, k), v->type.extents[k], extent);
+    for (int k = tensor::kMaxRank - 2; k >= 0; --k)
+      extent = symbolic::select(symbolic::equal(at, k), v->type.extents[k], extent);
     return body.index(extent);
   });
 }
@@ -37,7 +38,9 @@ void import_shape(Node& n) {
     return n.output(0, b.ints(extents_of(x, static_cast<int>(first), static_cast<int>(last))));
   }
   const Expr rank = x->type.rank;
-  const auto bound = [&](int64_t k) { return symbolic::min(symbolic::max(k < 0 ? rank + k : b.constant_expr(k), 0), rank); };
+  const auto bound = [&](int64_t k) {
+    return symbolic::min(symbolic::max(k < 0 ? rank + k : b.constant_expr(k), 0), rank);
+  };
   const Expr first = bound(start), last = end ? bound(*end) : rank;
   n.output(0, b.slice(run_time_shape(b, x), 0, first, symbolic::max(last - first, 0), b.constant_expr(1)));
 }
@@ -84,7 +87,8 @@ bool is_given_number(Expr e) {
 /// The extent that a 0 at position `k` of the shape stands for.
 Expr copied_extent(Node& n, const Value* x, int k) {
   if (x->type.has_static_rank() && k >= x->type.static_rank())
-    n.fault("the 0 at position " + std::to_string(k) + " of its shape copies an extent that '" + x->name + "' does not have");
+    n.fault("the 0 at position " + std::to_string(k) + " of its shape copies an extent that '" + x->name +
+            "' does not have");
   return extent_from_front(n.b(), x, k);
 }
 
@@ -105,7 +109,7 @@ std::vector<Expr> reshaped_extents(Node& n, const Value* x, const std::vector<Ex
   const int count = static_cast<int>(shape.size());
   const Expr total = facts.simplify(b.product(x->type.extents));
   const bool infers = std::any_of(shape.begin(), shape.end(), [](Expr e) { return e.is_constant(-1); });
-  std::vector<Expr> extents, is_inferred;         // with 1 in place of what is inferred
+  std::vector<Expr> extents, is_inferred;  // with 1 in place of what is inferred
   int surely_inferred = 0;
   for (int k = 0; k < count; ++k) {
     Expr s = facts.simplify(shape[k]);
@@ -121,12 +125,14 @@ std::vector<Expr> reshaped_extents(Node& n, const Value* x, const std::vector<Ex
       s = copied_extent(n, x, k);
     } else if (!allow_zero && facts.range(s).lo <= 0 && (!x->type.has_static_rank() || k < x->type.static_rank())) {
       const Expr copied = extent_from_front(b, x, k);
-      if (given || decides_zero_at_run_time(b, s, copied, infers)) s = symbolic::select(symbolic::equal(s, 0), copied, s);
+      if (given || decides_zero_at_run_time(b, s, copied, infers))
+        s = symbolic::select(symbolic::equal(s, 0), copied, s);
     }
     extents.push_back(symbolic::select(is_inferred[k], one_of(b), s));
   }
   if (surely_inferred > 1) n.fault("its shape has more than one -1");
-  if (allow_zero && surely_inferred == 1 && std::any_of(shape.begin(), shape.end(), [](Expr e) { return e.is_constant(0); }))
+  if (allow_zero && surely_inferred == 1 &&
+      std::any_of(shape.begin(), shape.end(), [](Expr e) { return e.is_constant(0); }))
     n.fault("its shape has a -1 beside a 0 that is an extent (allowzero), so that -1 could be anything");
   std::vector<Expr> result = extents;
   for (int k = 0; k < count; ++k) {
@@ -150,10 +156,13 @@ Value* reshape_dynamic(Node& n, Value* x, Value* shape, bool allow_zero) {
   tensor::Type type = tensor::Type::tensor(x->type.dtype, {});
   type.rank = b.new_symbol(name + ".rank", {0, tensor::kMaxRank});
   std::vector<Expr> defines{type.rank};
-  for (int k = 0; k < tensor::kMaxRank; ++k) type.extents.push_back(b.new_symbol(name + "[" + std::to_string(k - tensor::kMaxRank) + "]", range));
+  for (int k = 0; k < tensor::kMaxRank; ++k)
+    type.extents.push_back(b.new_symbol(name + "[" + std::to_string(k - tensor::kMaxRank) + "]", range));
   defines.insert(defines.end(), type.extents.begin(), type.extents.end());
   const Expr count = b.product(type.extents);
-  Value* result = b.op(tensor::ReshapeDynamic{allow_zero}, {x, b.cast(shape, DType::kI64)}, {std::move(type)}, std::move(defines))->result();
+  Value* result =
+      b.op(tensor::ReshapeDynamic{allow_zero}, {x, b.cast(shape, DType::kI64)}, {std::move(type)}, std::move(defines))
+          ->result();
   b.graph().constraints.assume_equal(count, total);
   return result;
 }
@@ -212,7 +221,8 @@ void import_squeeze(Node& n) {
               "axis " + std::to_string(k) + " of '" + x->name + "' has extent {0}, not 1", {extents[k]});
     }
   } else {
-    for (size_t k = 0; k < extents.size(); ++k) dropped.push_back(b.graph().constraints.simplify(symbolic::equal(extents[k], 1)));
+    for (size_t k = 0; k < extents.size(); ++k)
+      dropped.push_back(b.graph().constraints.simplify(symbolic::equal(extents[k], 1)));
     // The axes in front of a value of run-time rank count as ones; they are none of it.
     for (size_t k = 0; x->type.rank && k < extents.size(); ++k) {
       const Expr in_front = symbolic::less(b.constant_expr(static_cast<int64_t>(k)), tensor::kMaxRank - x->type.rank);
@@ -233,18 +243,21 @@ void import_unsqueeze(Node& n) {
   const Expr rank = own_rank + added;
   const auto axes = n.axes_from("axes", 1, rank);
   if (rank.is_constant() && rank.constant() > tensor::kMaxRank) n.unsupported("a result of rank " + rank.str());
-  if (!rank.is_constant()) b.check(symbolic::less_equal(rank, b.constant_expr(tensor::kMaxRank)), "a result of rank {0}", {rank});
-  std::vector<Expr> extents;      // from the right
-  Expr used = zero_of(b);         // axes of x, from the right
+  if (!rank.is_constant())
+    b.check(symbolic::less_equal(rank, b.constant_expr(tensor::kMaxRank)), "a result of rank {0}", {rank});
+  std::vector<Expr> extents;  // from the right
+  Expr used = zero_of(b);     // axes of x, from the right
   const int own = static_cast<int>(x->type.extents.size());
   const int count = rank.is_constant() ? static_cast<int>(rank.constant()) : tensor::kMaxRank;
   for (int q = 0; q < count; ++q) {
     Expr is_new = zero_of(b);
     for (const Expr axis : *axes) {
-      is_new = symbolic::logical_or(is_new, symbolic::logical_or(symbolic::equal(axis, rank - (q + 1)), symbolic::equal(axis, -(q + 1))));
+      is_new = symbolic::logical_or(
+          is_new, symbolic::logical_or(symbolic::equal(axis, rank - (q + 1)), symbolic::equal(axis, -(q + 1))));
     }
     Expr old = one_of(b);
-    for (int k = std::min(q, own - 1); k >= 0; --k) old = symbolic::select(symbolic::equal(used, k), x->type.extents[own - 1 - k], old);
+    for (int k = std::min(q, own - 1); k >= 0; --k)
+      old = symbolic::select(symbolic::equal(used, k), x->type.extents[own - 1 - k], old);
     extents.insert(extents.begin(), symbolic::select(is_new, one_of(b), old));
     used = used + (1 - is_new);
   }
@@ -283,7 +296,7 @@ void import_expand(Node& n) {
   Value* operand = n.input(1);
   const Expr count = n.element_count(operand);
   std::vector<Expr> shape;
-  Expr rank;            // of the result where only the call knows it
+  Expr rank;  // of the result where only the call knows it
   if (count.is_constant()) {
     if (count.constant() > tensor::kMaxRank) n.unsupported("a result of rank " + count.str());
     shape = b.host_ints(operand, {-1, symbolic::kPosInf});
@@ -292,8 +305,8 @@ void import_expand(Node& n) {
     b.check(symbolic::less_equal(count, b.constant_expr(tensor::kMaxRank)), "a result of rank {0}", {count});
     Value* aligned = b.map({b.constant_expr(tensor::kMaxRank)}, [&](Body& body) {
       const Expr at = body.i[0] - (tensor::kMaxRank - count);
-      return ir::select(holds(body, symbolic::less_equal(zero_of(b), at)), ir::cast(DType::kI64, body.load(operand, std::vector<Expr>{at})),
-                        body.integer(DType::kI64, 1));
+      return ir::select(holds(body, symbolic::less_equal(zero_of(b), at)),
+                        ir::cast(DType::kI64, body.load(operand, std::vector<Expr>{at})), body.integer(DType::kI64, 1));
     });
     aligned->name = operand->name;
     shape = b.host_ints(aligned, {-1, symbolic::kPosInf});
@@ -305,8 +318,12 @@ void import_expand(Node& n) {
     const Expr wanted = q < shape.size() ? shape[shape.size() - 1 - q] : one_of(b);
     const Expr have = q < own ? x->type.extents[own - 1 - q] : one_of(b);
     // -1 keeps the extent, as PyTorch has it and exporters write it.
-    const Expr target = b.graph().constraints.range(wanted).lo < 0 ? symbolic::select(symbolic::equal(wanted, -1), have, wanted) : wanted;
-    extents.insert(extents.begin(), b.broadcast_extent(have, target, "axis " + std::to_string(-1 - static_cast<int>(q)) + " of '" + x->name + "' and its shape"));
+    const Expr target = b.graph().constraints.range(wanted).lo < 0
+                            ? symbolic::select(symbolic::equal(wanted, -1), have, wanted)
+                            : wanted;
+    extents.insert(extents.begin(), b.broadcast_extent(have, target,
+                                                       "axis " + std::to_string(-1 - static_cast<int>(q)) + " of '" +
+                                                           x->name + "' and its shape"));
   }
   if (extents == x->type.extents) return n.output(0, x);
   Value* result = b.map(extents, [&](Body& body) { return body.load_broadcast(x, body.i, extents); });
@@ -339,11 +356,12 @@ Value* concat_at_run_time(Node& n, int64_t axis) {
   for (int k = 0; k < n.input_count(); ++k) parts.push_back(n.input(k));
   const Expr rank = rank_of(b, parts[0]);
   for (const Value* each : parts)
-    b.check(symbolic::equal(rank, rank_of(b, each)), "'" + parts[0]->name + "' has rank {0} and '" + each->name + "' has rank {1}", {rank, rank_of(b, each)});
+    b.check(symbolic::equal(rank, rank_of(b, each)),
+            "'" + parts[0]->name + "' has rank {0} and '" + each->name + "' has rank {1}", {rank, rank_of(b, each)});
   const Expr least = b.constant_expr(axis < 0 ? -axis : axis + 1);
   b.check(symbolic::less_equal(least, rank), "axis " + std::to_string(axis) + " is outside of rank {0}", {rank});
   const Expr place = axis < 0 ? b.constant_expr(tensor::kMaxRank + axis) : tensor::kMaxRank + axis - rank;
-  std::vector<Expr> joined, extents, starts;   // joined: 1 for the axis that is
+  std::vector<Expr> joined, extents, starts;  // joined: 1 for the axis that is
   for (int d = 0; d < tensor::kMaxRank; ++d) joined.push_back(symbolic::equal(place, d));
   const auto length = [&](const Value* v) {
     Expr sum = b.constant_expr(0);
@@ -359,7 +377,8 @@ Value* concat_at_run_time(Node& n, int64_t axis) {
     const Expr extent = parts[0]->type.extents[d];
     for (const Value* each : parts)
       b.check(symbolic::logical_or(joined[d], symbolic::equal(extent, each->type.extents[d])),
-              "'" + parts[0]->name + "' has extent {0} and '" + each->name + "' has {1} on an axis that is not joined", {extent, each->type.extents[d]});
+              "'" + parts[0]->name + "' has extent {0} and '" + each->name + "' has {1} on an axis that is not joined",
+              {extent, each->type.extents[d]});
     extents.push_back(symbolic::select(joined[d], total, extent));
   }
   Value* result = b.map(extents, [&](tensor::Body& body) {
@@ -370,7 +389,9 @@ Value* concat_at_run_time(Node& n, int64_t axis) {
       std::vector<Expr> at;
       for (int d = 0; d < tensor::kMaxRank; ++d) at.push_back(body.i[d] - joined[d] * starts[k]);
       const Scalar element = body.load(parts[k], at);
-      value = value ? ir::select(ir::cast(DType::kBool, body.index(symbolic::less(position, starts[k + 1]))), element, value) : element;
+      value = value ? ir::select(ir::cast(DType::kBool, body.index(symbolic::less(position, starts[k + 1]))), element,
+                                 value)
+                    : element;
     }
     return value;
   });
@@ -411,13 +432,16 @@ void import_split(Node& n) {
   if (attribute || operand) {
     sizes = attribute ? exprs_of(b, *attribute) : n.exact_ints(operand, count, kAnySize);
     if (static_cast<int>(sizes.size()) != count)
-      n.fault("it names " + std::to_string(count) + " outputs, its 'split' has " + std::to_string(sizes.size()) + " sizes");
+      n.fault("it names " + std::to_string(count) + " outputs, its 'split' has " + std::to_string(sizes.size()) +
+              " sizes");
     Expr end = zero_of(b);
     for (const Expr size : sizes) {
       starts.push_back(end);
       end = end + size;
     }
-    b.check(symbolic::equal(end, extent), "its sizes add up to {0}, axis " + std::to_string(axis) + " of '" + x->name + "' has extent {1}", {end, extent});
+    b.check(symbolic::equal(end, extent),
+            "its sizes add up to {0}, axis " + std::to_string(axis) + " of '" + x->name + "' has extent {1}",
+            {end, extent});
   } else {
     const int64_t parts = n.integer("num_outputs", count);
     if (parts < count) n.fault("it names " + std::to_string(count) + " outputs of " + std::to_string(parts));
@@ -426,7 +450,9 @@ void import_split(Node& n) {
       starts.push_back(symbolic::min(chunk * k, extent));
       sizes.push_back(symbolic::min(chunk, extent - starts.back()));
     }
-    if (n.opset() < 18) b.check(symbolic::equal(symbolic::mod(extent, parts), 0), "extent {0} cannot be split into " + std::to_string(parts) + " equal parts", {extent});
+    if (n.opset() < 18)
+      b.check(symbolic::equal(symbolic::mod(extent, parts), 0),
+              "extent {0} cannot be split into " + std::to_string(parts) + " equal parts", {extent});
     if (n.opset() < 18 || (extent.is_constant() && extent.constant() % parts == 0)) {
       const Expr each = symbolic::floordiv(extent, parts);
       for (int k = 0; k < count; ++k) starts[k] = each * k, sizes[k] = each;

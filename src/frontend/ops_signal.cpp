@@ -30,7 +30,8 @@ Value* fourier_table(Builder& b, DType t, Expr bins, Expr parts, Expr taps, Expr
     const Scalar cos = ir::unary(ScalarOp::kCos, phase), sin = ir::unary(ScalarOp::kSin, phase);
     // e^{-i phase}, or e^{i phase}: real from imaginary by +-sin, imaginary from real by the opposite.
     const Scalar of_real = inverse ? sin : -sin, of_imaginary = inverse ? -sin : sin;
-    Scalar w = ir::select(holds(body, symbolic::equal(p, c)), cos, ir::select(holds(body, symbolic::less(p, c)), of_imaginary, of_real));
+    Scalar w = ir::select(holds(body, symbolic::equal(p, c)), cos,
+                          ir::select(holds(body, symbolic::less(p, c)), of_imaginary, of_real));
     if (weight) w = w * weight(body, k, n);
     return ir::cast(t, w);
   });
@@ -45,8 +46,9 @@ void import_dft(Node& n) {
   Expr axis = b.constant_expr(n.opset() >= 20 ? -2 : n.integer("axis", 1));
   if (n.opset() >= 20 && n.has(2)) axis = n.exact_ints(n.input(2), 1)[0];
   axis = symbolic::select(symbolic::less(axis, zero_of(b)), axis + rank, axis);
-  b.check(symbolic::logical_and(symbolic::less_equal(zero_of(b), axis), symbolic::less(axis, b.constant_expr(rank - 1))),
-          "axis {0} is none that a tensor of rank {1} can be transformed along", {axis, b.constant_expr(rank)});
+  b.check(
+      symbolic::logical_and(symbolic::less_equal(zero_of(b), axis), symbolic::less(axis, b.constant_expr(rank - 1))),
+      "axis {0} is none that a tensor of rank {1} can be transformed along", {axis, b.constant_expr(rank)});
   std::vector<Expr> mask;
   Expr have = zero_of(b);
   for (int d = 0; d < rank - 1; ++d) {
@@ -60,7 +62,8 @@ void import_dft(Node& n) {
   const Expr bins = onesided && !inverse ? half : length;
   const Expr taps = symbolic::min(real_result ? half : length, have);
   const Expr parts = b.constant_expr(real_result ? 1 : 2), channels = n.extent(0, rank - 1);
-  b.check(symbolic::logical_and(symbolic::less_equal(one_of(b), channels), symbolic::less_equal(channels, b.constant_expr(2))),
+  b.check(symbolic::logical_and(symbolic::less_equal(one_of(b), channels),
+                                symbolic::less_equal(channels, b.constant_expr(2))),
           "the last extent is {0}, and has to be 1 (real) or 2 (complex)", {channels});
   std::function<Scalar(Body&, Expr, Expr)> weight;
   if (inverse)
@@ -85,7 +88,8 @@ void import_dft(Node& n) {
                       bin = bin + symbolic::select(mask[d], body.i[d], zero_of(b));
                     }
                     at.push_back(body.r[1]);
-                    return ir::cast(t, body.load(x, at)) * body.load(table, {bin, body.i[rank - 1], body.r[0], body.r[1]});
+                    return ir::cast(t, body.load(x, at)) *
+                           body.load(table, {bin, body.i[rank - 1], body.r[0], body.r[1]});
                   },
                   [&](Body&, Scalar a) { return ir::cast(type, a); }));
 }
@@ -133,7 +137,8 @@ void import_hann_window(Node& n) {
 }
 
 void import_hamming_window(Node& n) {
-  make_window(n, [](Body& body, Scalar phase) { return wide(body, 25.0 / 46) - wide(body, 21.0 / 46) * cos_of(phase); });
+  make_window(n,
+              [](Body& body, Scalar phase) { return wide(body, 25.0 / 46) - wide(body, 21.0 / 46) * cos_of(phase); });
 }
 
 void import_blackman_window(Node& n) {

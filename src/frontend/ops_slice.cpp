@@ -29,7 +29,7 @@ class PerAxis {
 
  private:
   Builder& b_;
-  std::vector<std::vector<Expr>> masks_;    // of each entry, by axis
+  std::vector<std::vector<Expr>> masks_;  // of each entry, by axis
 };
 
 /// The elements of an operand that may have any number of them up to the rank, or of an attribute.
@@ -38,12 +38,15 @@ std::optional<std::vector<Expr>> entries_of(Node& n, const char* attribute, int 
   Value* value = n.optional(k);
   if (!value) return std::nullopt;
   const Expr count = n.element_count(value);
-  return n.padded_ints(value, count.is_constant() && count.constant() <= rank ? static_cast<int>(count.constant()) : rank, fill);
+  return n.padded_ints(
+      value, count.is_constant() && count.constant() <= rank ? static_cast<int>(count.constant()) : rank, fill);
 }
 
 // ---- Slice ----------------------------------------------------------------------------------------------------------
 
-struct Window { Expr start, count, step; };
+struct Window {
+  Expr start, count, step;
+};
 
 /// As ONNX says it: a negative bound counts from the end; bounds are clamped to what the sign of the step can reach.
 Window window_of(Builder& b, Expr extent, Expr start, Expr end, Expr step) {
@@ -72,7 +75,8 @@ void import_slice(Node& n) {
   const size_t count = starts->size();
   if (ends->size() != count || (steps && steps->size() != count) || (axes && axes->size() < count))
     n.fault("its starts, ends, axes and steps differ in number");
-  for (const Expr step : steps.value_or(std::vector<Expr>{})) b.check(symbolic::logical_not(symbolic::equal(step, 0)), "a step of {0}", {step});
+  for (const Expr step : steps.value_or(std::vector<Expr>{}))
+    b.check(symbolic::logical_not(symbolic::equal(step, 0)), "a step of {0}", {step});
 
   const PerAxis entries(n, x, axes, count);
   std::vector<Window> windows;
@@ -80,7 +84,8 @@ void import_slice(Node& n) {
   bool whole = true;
   for (int axis = 0; axis < rank; ++axis) {
     const Expr own = x->type.extents[axis], one = one_of(b);
-    windows.push_back(window_of(b, own, entries.at(axis, *starts, zero_of(b)), entries.at(axis, *ends, b.constant_expr(kEnd)),
+    windows.push_back(window_of(b, own, entries.at(axis, *starts, zero_of(b)),
+                                entries.at(axis, *ends, b.constant_expr(kEnd)),
                                 steps ? entries.at(axis, *steps, one) : one));
     const Window& window = windows.back();
     whole &= window.count == own && is_zero(window.start) && is_one(window.step);
@@ -97,7 +102,9 @@ void import_slice(Node& n) {
 
 // ---- Pad ------------------------------------------------------------------------------------------------------------
 
-struct Pads { std::vector<Expr> before, after; };
+struct Pads {
+  std::vector<Expr> before, after;
+};
 
 /// begins and then ends of the axes in `axes` (of the first ones without).
 Pads pads_of(Node& n, const Value* x) {
@@ -128,7 +135,8 @@ Pads pads_of(Node& n, const Value* x) {
       all = b.host_ints(spread);
     }
   }
-  if (static_cast<int>(all.size()) != 2 * count) n.fault(std::to_string(all.size()) + " pads for " + std::to_string(count) + " axes");
+  if (static_cast<int>(all.size()) != 2 * count)
+    n.fault(std::to_string(all.size()) + " pads for " + std::to_string(count) + " axes");
   const PerAxis entries(n, x, axes, count);
   const std::vector<Expr> begins(all.begin(), all.begin() + count), ends(all.begin() + count, all.end());
   Pads pads;
@@ -168,20 +176,25 @@ Value* pad_by_copies(Node& n, Value* x, const Pads& pads, PadMode mode) {
     size.push_back(facts.simplify(own - from[axis] - symbolic::max(-after, 0)));
     shift.push_back(symbolic::max(before, 0));
     extents.push_back(facts.simplify(own + before + after));
-    const Expr nothing_added = symbolic::logical_and(symbolic::less_equal(before, zero_of(b)), symbolic::less_equal(after, zero_of(b)));
+    const Expr nothing_added =
+        symbolic::logical_and(symbolic::less_equal(before, zero_of(b)), symbolic::less_equal(after, zero_of(b)));
     b.check(symbolic::logical_and(symbolic::less_equal(zero_of(b), size[axis]),
                                   symbolic::logical_or(symbolic::less(zero_of(b), size[axis]), nothing_added)),
             "pads {0} and {1} on axis " + std::to_string(axis) + ", whose extent is {2}", {before, after, own});
   }
   if (extents == x->type.extents && std::all_of(pads.before.begin(), pads.before.end(), is_zero)) return x;
-  return keep_rank(b.map(extents, [&](Body& body) {
-    std::vector<Expr> at;
-    for (int axis = 0; axis < rank; ++axis) {
-      const bool untouched = is_zero(pads.before[axis]) && is_zero(pads.after[axis]);
-      at.push_back(untouched ? body.i[axis] : from[axis] + padded_index(b, mode, body.i[axis] - shift[axis], size[axis]));
-    }
-    return body.load(x, at);
-  }), x);
+  return keep_rank(
+      b.map(extents,
+            [&](Body& body) {
+              std::vector<Expr> at;
+              for (int axis = 0; axis < rank; ++axis) {
+                const bool untouched = is_zero(pads.before[axis]) && is_zero(pads.after[axis]);
+                at.push_back(untouched ? body.i[axis]
+                                       : from[axis] + padded_index(b, mode, body.i[axis] - shift[axis], size[axis]));
+              }
+              return body.load(x, at);
+            }),
+      x);
 }
 
 void import_pad(Node& n) {
@@ -193,7 +206,9 @@ void import_pad(Node& n) {
   if (mode == "edge") return n.output(0, pad_by_copies(n, x, pads, PadMode::kEdge));
   if (mode == "wrap") return n.output(0, pad_by_copies(n, x, pads, PadMode::kWrap));
   if (mode != "constant") n.fault("its attribute 'mode' is '" + mode + "'");
-  if (n.opset() < 11) return n.output(0, b.pad_constant(x, pads.before, pads.after, b.scalars().constant(x->type.dtype, n.real("value", 0))));
+  if (n.opset() < 11)
+    return n.output(
+        0, b.pad_constant(x, pads.before, pads.after, b.scalars().constant(x->type.dtype, n.real("value", 0))));
   if (!n.has(2)) return n.output(0, b.pad_constant(x, pads.before, pads.after, {}));
   n.same_dtype(0, 2);
   n.output(0, b.pad_with(x, pads.before, pads.after, b.reshape(n.input(2), {})));
@@ -216,7 +231,8 @@ void import_center_crop_pad(Node& n) {
   for (size_t k = 0; k < axes.size(); ++k) {
     const Expr more = shape[k] - x->type.extents[axes[k]];
     // Rounded towards zero: an odd element is cropped at the end, and added at the end.
-    before[axes[k]] = symbolic::select(symbolic::less(more, zero_of(b)), -symbolic::floordiv(-more, 2), symbolic::floordiv(more, 2));
+    before[axes[k]] =
+        symbolic::select(symbolic::less(more, zero_of(b)), -symbolic::floordiv(-more, 2), symbolic::floordiv(more, 2));
     after[axes[k]] = more - before[axes[k]];
   }
   n.output(0, b.pad_constant(x, before, after, {}));

@@ -74,8 +74,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-
-
 Value* log_softmax(Builder& b, Value* x, int axis) { return log_softmax_along(b, x, axis); }
 
 Rows softmax_rows() { return kRows; }

@@ -26,9 +26,8 @@ void import_depth_to_space(Node& n) {
   const Expr batch = n.extent(0, 0), height = n.extent(0, 2), width = n.extent(0, 3);
   const std::string mode = n.text("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") n.fault("mode has to be DCR or CRD, not " + mode);
-  Value* y = mode == "DCR"
-                 ? b.transpose(b.reshape(x, {batch, block, block, depth, height, width}), {0, 3, 4, 1, 5, 2})
-                 : b.transpose(b.reshape(x, {batch, depth, block, block, height, width}), {0, 1, 4, 2, 5, 3});
+  Value* y = mode == "DCR" ? b.transpose(b.reshape(x, {batch, block, block, depth, height, width}), {0, 3, 4, 1, 5, 2})
+                           : b.transpose(b.reshape(x, {batch, depth, block, block, height, width}), {0, 1, 4, 2, 5, 3});
   n.output(0, b.reshape(y, {batch, depth, height * size, width * size}));
 }
 
@@ -64,11 +63,12 @@ void import_lrn(Node& n) {
                   [&](Body& body) {
                     std::vector<Expr> at = body.i;
                     at[1] = body.i[1] + body.r[0] - below;
-                    return ir::select(holds(body, within(at[1], n.extent(0, 1))), square(ir::cast(work, body.load(x, at))),
-                                      body.number(work, 0));
+                    return ir::select(holds(body, within(at[1], n.extent(0, 1))),
+                                      square(ir::cast(work, body.load(x, at))), body.number(work, 0));
                   },
                   [&](Body& body, Scalar sum) {
-                    const Scalar base = body.number(work, bias) + body.number(work, alpha / static_cast<double>(*size)) * sum;
+                    const Scalar base =
+                        body.number(work, bias) + body.number(work, alpha / static_cast<double>(*size)) * sum;
                     return ir::cast(t, ir::cast(work, body.load(x, body.i)) /
                                            ir::binary(ScalarOp::kPow, base, body.number(work, beta)));
                   }));

@@ -11,7 +11,7 @@ using ir::ScalarOp;
 
 /// What a rule sees of one element; all in the compute type of x.
 struct Point {
-  Scalar rate, count, x, gradient;     // the gradient has its regularization
+  Scalar rate, count, x, gradient;  // the gradient has its regularization
   std::vector<Scalar> states;
 };
 /// The new x, then the new states.
@@ -20,7 +20,8 @@ using Rule = std::function<std::vector<Scalar>(const Point&)>;
 void optimize(Node& n, int states, const Rule& rule) {
   Builder& b = n.b();
   const int groups = 2 + states, tensors = (n.input_count() - 2) / groups;
-  if (tensors < 1 || n.input_count() != 2 + tensors * groups) n.fault("it has " + std::to_string(n.input_count()) + " inputs");
+  if (tensors < 1 || n.input_count() != 2 + tensors * groups)
+    n.fault("it has " + std::to_string(n.input_count()) + " inputs");
   const double regularization = n.real("norm_coefficient", 0);
   Value* rate = b.reshape(n.input(0), {});
   Value* count = b.reshape(n.input(1), {});
@@ -34,7 +35,8 @@ void optimize(Node& n, int states, const Rule& rule) {
     n.require(ir::is_float(t), 2, "a float");
     for (int result = 0; result <= states; ++result) {
       n.output(result * tensors + k, b.pointwise(operands, [&](std::span<const Scalar> args) {
-        Point point{ir::cast(inner, args[0]), ir::cast(inner, args[1]), ir::cast(inner, args[2]), ir::cast(inner, args[3]), {}};
+        Point point{
+            ir::cast(inner, args[0]), ir::cast(inner, args[1]), ir::cast(inner, args[2]), ir::cast(inner, args[3]), {}};
         for (int state = 0; state < states; ++state) point.states.push_back(ir::cast(inner, args[4 + state]));
         point.gradient = like(point.x, regularization) * point.x + point.gradient;
         return ir::cast(t, rule(point)[result]);
@@ -64,7 +66,8 @@ void import_adam(Node& n) {
     const Scalar squares = number(beta) * p.states[1] + number(1 - beta) * p.gradient * p.gradient;
     const auto decayed = [&](double base) { return number(1) - ir::binary(ScalarOp::kPow, number(base), p.count); };
     const Scalar rate = ir::select(is_later(p), p.rate * root(decayed(beta)) / decayed(alpha), p.rate);
-    return std::vector<Scalar>{number(1 - post) * (p.x - rate * mean / (root(squares) + number(epsilon))), mean, squares};
+    return std::vector<Scalar>{number(1 - post) * (p.x - rate * mean / (root(squares) + number(epsilon))), mean,
+                               squares};
   });
 }
 

@@ -59,7 +59,8 @@ void import_embed_layer_normalization(Node& n) {
   check_equal(b, b.extent(position_table, 1), width, "widths of the embeddings");
   if (segment_table) check_equal(b, n.extent(4, 1), width, "widths of the embeddings");
   if (segments)
-    for (int d = 0; d < 2; ++d) check_equal(b, n.extent(1, d), b.extent(words, d), "extents of segment_ids and input_ids");
+    for (int d = 0; d < 2; ++d)
+      check_equal(b, n.extent(1, d), b.extent(words, d), "extents of segment_ids and input_ids");
   if (positions) {
     check_broadcast(b, n.extent(8, 0), batch, "position_ids");
     check_equal(b, n.extent(8, 1), length, "lengths of position_ids and input_ids");
@@ -117,7 +118,8 @@ struct PaddingMask {
         const Scalar behind = ir::less_equal(i64(body.load(v, {at.batch})), key);
         if (b.graph().constraints.equal(b.extent(v, 0), batch) == symbolic::Truth::kYes) return behind;
         const Scalar before = ir::less(key, i64(body.load(v, {at.batch + batch})));
-        return logical_or(behind, ir::select(holds(body, symbolic::less(batch, b.extent(v, 0))), before, holds(body, zero_of(b))));
+        return logical_or(
+            behind, ir::select(holds(body, symbolic::less(batch, b.extent(v, 0))), before, holds(body, zero_of(b))));
       }
       case 2: return zero(body.load(v, {broadcast_index(b, at.batch, b.extent(v, 0), batch), at.key}));
       case 3: return zero(body.load(v, {broadcast_index(b, at.batch, b.extent(v, 0), batch), at.query, at.key}));
@@ -135,10 +137,12 @@ PaddingMask padding_mask(Node& n, int k, const AttentionSpec& s, Expr past) {
   if (rank == 1)
     b.check(symbolic::logical_or(symbolic::equal(first, m.batch), symbolic::equal(first, m.batch * 2)),
             "a mask of {0} numbers for a batch of {1}", {first, m.batch});
-  else check_broadcast(b, first, m.batch, "batch of the mask");
+  else
+    check_broadcast(b, first, m.batch, "batch of the mask");
   if (rank == 2 || rank == 3) check_equal(b, b.extent(m.v, -1), m.keys, "keys of the mask and of the input");
   if (rank == 3) check_equal(b, b.extent(m.v, 1), m.queries, "queries of the mask and of the input");
-  if (rank == 4) b.check(symbolic::less_equal(m.keys, b.extent(m.v, -1)), "a mask of {0} keys for {1}", {b.extent(m.v, -1), m.keys});
+  if (rank == 4)
+    b.check(symbolic::less_equal(m.keys, b.extent(m.v, -1)), "a mask of {0} keys for {1}", {b.extent(m.v, -1), m.keys});
   return m;
 }
 
@@ -150,7 +154,8 @@ struct ScoreBias {
     const std::vector<Expr> extents = {s.q.batch(b), heads, s.q.length(b), s.k.length(b)};
     const int rank = v->type.static_rank();
     std::vector<Expr> index;
-    for (int d = 0; d < rank; ++d) index.push_back(broadcast_index(b, point[4 - rank + d], b.extent(v, d), extents[4 - rank + d]));
+    for (int d = 0; d < rank; ++d)
+      index.push_back(broadcast_index(b, point[4 - rank + d], b.extent(v, d), extents[4 - rank + d]));
     return ir::cast(t, body.load(v, index));
   }
 };
@@ -176,13 +181,17 @@ void set_masks(Node& n, AttentionSpec& s, int padding, int bias, Expr past) {
   };
 }
 
-Value* merged_heads(Builder& b, Value* y) { return b.reshape(y, {b.extent(y, 0), b.extent(y, 1), b.extent(y, 2) * b.extent(y, 3)}); }
+Value* merged_heads(Builder& b, Value* y) {
+  return b.reshape(y, {b.extent(y, 0), b.extent(y, 1), b.extent(y, 2) * b.extent(y, 3)});
+}
 
 /// Columns `first .. first + count - 1` of v [batch, length, width] and of a bias, as heads.
 Heads part_as_heads(Node& n, Value* v, Expr first, Value* bias, Expr bias_first, Expr count, Expr heads) {
   Builder& b = n.b();
   Value* own = b.slice(v, 2, first, count, one_of(b));
-  if (bias) own = b.pointwise({own, b.slice(bias, 0, bias_first, count, one_of(b))}, [](std::span<const Scalar> x) { return x[0] + x[1]; });
+  if (bias)
+    own = b.pointwise({own, b.slice(bias, 0, bias_first, count, one_of(b))},
+                      [](std::span<const Scalar> x) { return x[0] + x[1]; });
   return split_heads(n, own, heads);
 }
 
@@ -278,7 +287,9 @@ void import_attention(Node& n) {
   }
   if (n.wants(1)) {
     Value *k = heads_first(b, s.k), *v = heads_first(b, s.v);
-    n.output(1, b.concat({b.reshape(k, joined({one_of(b)}, k->type.extents)), b.reshape(v, joined({one_of(b)}, v->type.extents))}, 0));
+    n.output(1, b.concat({b.reshape(k, joined({one_of(b)}, k->type.extents)),
+                          b.reshape(v, joined({one_of(b)}, v->type.extents))},
+                         0));
   }
   s.scale = scale_of(n, s.q.size(b));
   set_masks(n, s, 3, 5, past);
@@ -337,7 +348,8 @@ void import_group_query_attention(Node& n) {
     r.half = b.extent(cos, 1);
     r.interleaved = n.integer("rotary_interleaved", 0) != 0;
     r.angle = [=](Body& body, Expr sample, Expr position, Expr pair) {
-      const Scalar p = positions ? i64(body.load(positions, {sample, position})) : before(body, sample) + body.index(position);
+      const Scalar p =
+          positions ? i64(body.load(positions, {sample, position})) : before(body, sample) + body.index(position);
       return cached_angle(body, work, cos, sin, p, pair);
     };
     s.q.v = rotate(b, s.q, r);
@@ -347,7 +359,8 @@ void import_group_query_attention(Node& n) {
     return b.map({batch, heads_k, length, fresh.size(b)}, [&](Body& body) {
       const Scalar at = body.index(body.i[2]) - before(body, body.i[0]), zero = body.integer(DType::kI64, 0);
       const Scalar is_new = logical_and(ir::less_equal(zero, at), ir::less(at, body.index(queries)));
-      const Scalar written = body.load(fresh.v, {body.index(body.i[0]), at, body.index(body.i[1]), body.index(body.i[3])});
+      const Scalar written =
+          body.load(fresh.v, {body.index(body.i[0]), at, body.index(body.i[1]), body.index(body.i[3])});
       Scalar kept = body.number(fresh.v->type.dtype, 0);
       if (old) {
         const Scalar held = holds(body, symbolic::less(body.i[2], stored));
@@ -388,7 +401,8 @@ void import_rotary_embedding(Node& n) {
     const int64_t named = n.integer("num_heads", 0);
     const bool partly = n.integer("rotary_embedding_dim", 0) > 0;
     if (partly && named < 1) n.fault("num_heads has to be given with rotary_embedding_dim");
-    h = split_heads(n, x, named > 0 ? b.constant_expr(named) : symbolic::floordiv(b.extent(x, 2), b.extent(cos, 1) * 2));
+    h = split_heads(n, x,
+                    named > 0 ? b.constant_expr(named) : symbolic::floordiv(b.extent(x, 2), b.extent(cos, 1) * 2));
   }
   Rotation r;
   r.half = b.extent(cos, 1);
@@ -400,8 +414,9 @@ void import_rotary_embedding(Node& n) {
   }
   const double scale = n.real("scale", 1);
   r.angle = [=, &b](Body& body, Expr batch, Expr position, Expr pair) {
-    const Scalar p = offset ? i64(body.load(positions)) + body.index(position)
-                            : i64(body.load(positions, {broadcast_index(b, batch, b.extent(positions, 0), h.batch(b)), position}));
+    const Scalar p =
+        offset ? i64(body.load(positions)) + body.index(position)
+               : i64(body.load(positions, {broadcast_index(b, batch, b.extent(positions, 0), h.batch(b)), position}));
     auto [c, s] = cached_angle(body, work, cos, sin, p, pair);
     if (scale == 1) return std::pair(c, s);
     return std::pair(c * body.number(work, scale), s * body.number(work, scale));

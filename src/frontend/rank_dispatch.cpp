@@ -28,7 +28,8 @@ std::vector<Value*> with_rank(Builder& b, std::vector<Value*> inputs, const Valu
 
 }  // namespace
 
-Importer::NodeResult Importer::run_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset, std::vector<Value*> inputs) {
+Importer::NodeResult Importer::run_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row,
+                                            int opset, std::vector<Value*> inputs) {
   try {
     Node node(*this, frame, proto, opset, inputs);
     row.function(node);
@@ -41,7 +42,8 @@ Importer::NodeResult Importer::run_operator(Frame& frame, const onnx::NodeProto&
   }
 }
 
-std::optional<Importer::NodeResult> Importer::run_for_each_rank(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset,
+std::optional<Importer::NodeResult> Importer::run_for_each_rank(Frame& frame, const onnx::NodeProto& proto,
+                                                                const OperatorRow& row, int opset,
                                                                 const std::vector<Value*>& inputs) {
   Builder& b = *frame.builder;
   Value* ranked = run_time_ranked(inputs);
@@ -63,7 +65,8 @@ std::optional<Importer::NodeResult> Importer::run_for_each_rank(Frame& frame, co
         inside.attributes = frame.attributes;
         inside.function = frame.function;
         inside.depth = frame.depth;
-        const NodeResult result = run_operator(inside, proto, row, opset, with_rank(inner, inputs, ranked, static_cast<int>(r)));
+        const NodeResult result =
+            run_operator(inside, proto, row, opset, with_rank(inner, inputs, ranked, static_cast<int>(r)));
         branch.facts = graph_->constraints;
         // In a branch a check that must fail is left to run time; here it says that the rank is none for this operator.
         for (const auto& op : branch.block->ops) {
@@ -101,14 +104,16 @@ std::optional<Importer::NodeResult> Importer::run_for_each_rank(Frame& frame, co
     outer.facts = graph_->constraints;
     Builder at(*graph_, *outer.block);
     at.source = b.source;
-    outer.outputs = build_if(node, at, condition(at, ranks[k]), symbolic::equal(rank, ranks[k]), std::move(branches[k]), std::move(rest), first_symbol);
+    outer.outputs = build_if(node, at, condition(at, ranks[k]), symbolic::equal(rank, ranks[k]), std::move(branches[k]),
+                             std::move(rest), first_symbol);
     rest = std::move(outer);
   }
-  const std::vector<Value*> results =
-      build_if(node, b, condition(b, ranks[0]), symbolic::equal(rank, ranks[0]), std::move(branches[0]), std::move(rest), first_symbol);
+  const std::vector<Value*> results = build_if(node, b, condition(b, ranks[0]), symbolic::equal(rank, ranks[0]),
+                                               std::move(branches[0]), std::move(rest), first_symbol);
   NodeResult made;
   size_t next = 0;
-  for (int k = 0; k < proto.output_size(); ++k) made.outputs.push_back(proto.output(k).empty() || next >= results.size() ? nullptr : results[next++]);
+  for (int k = 0; k < proto.output_size(); ++k)
+    made.outputs.push_back(proto.output(k).empty() || next >= results.size() ? nullptr : results[next++]);
   return made;
 }
 

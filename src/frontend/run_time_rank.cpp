@@ -22,7 +22,8 @@ Value* reinterpret(Builder& b, Value* v, std::vector<Expr> extents, Expr rank) {
 
 /// The extent of the kept axis that has `before` kept ones on its left (or, from the right, on its right); 1 where there is
 /// none. `order` lists the axes from that side.
-Expr kept_extent(Builder& b, std::span<const Expr> extents, std::span<const Expr> dropped, std::span<const int> order, int before) {
+Expr kept_extent(Builder& b, std::span<const Expr> extents, std::span<const Expr> dropped, std::span<const int> order,
+                 int before) {
   Expr found = b.constant_expr(1);
   Expr passed = b.constant_expr(0);
   std::vector<Expr> passed_at;
@@ -44,7 +45,8 @@ std::vector<Expr> axis_mask(Builder& b, std::span<const Expr> axes, int rank) {
   for (int axis = 0; axis < rank; ++axis) {
     Expr any = b.constant_expr(0);
     for (const Expr each : axes) {
-      any = symbolic::logical_or(any, symbolic::logical_or(symbolic::equal(each, axis), symbolic::equal(each, axis - rank)));
+      any = symbolic::logical_or(any,
+                                 symbolic::logical_or(symbolic::equal(each, axis), symbolic::equal(each, axis - rank)));
     }
     mask.push_back(any);
   }
@@ -55,17 +57,20 @@ std::vector<Expr> axis_mask(Builder& b, std::span<const Expr> axes, const tensor
   if (type.has_static_rank()) return axis_mask(b, axes, type.static_rank());
   std::vector<Expr> mask;
   for (int at = 0; at < tensor::kMaxRank; ++at) {
-    const Expr axis = type.rank - (tensor::kMaxRank - at);   // counted from the front; negative before the first
+    const Expr axis = type.rank - (tensor::kMaxRank - at);  // counted from the front; negative before the first
     Expr any = b.constant_expr(0);
     for (const Expr each : axes) {
-      any = symbolic::logical_or(any, symbolic::logical_or(symbolic::equal(each, axis), symbolic::equal(each, at - tensor::kMaxRank)));
+      any = symbolic::logical_or(
+          any, symbolic::logical_or(symbolic::equal(each, axis), symbolic::equal(each, at - tensor::kMaxRank)));
     }
     mask.push_back(symbolic::logical_and(any, symbolic::less_equal(b.constant_expr(0), axis)));
   }
   return mask;
 }
 
-Expr rank_of(Builder& b, const Value* v) { return v->type.rank ? v->type.rank : b.constant_expr(v->type.static_rank()); }
+Expr rank_of(Builder& b, const Value* v) {
+  return v->type.rank ? v->type.rank : b.constant_expr(v->type.static_rank());
+}
 
 Expr extent_from_front(Builder& b, const Value* v, int k) {
   if (v->type.has_static_rank()) return k < v->type.static_rank() ? v->type.extents[k] : b.constant_expr(1);
@@ -112,7 +117,8 @@ Value* drop_axes(Builder& b, Value* v, std::span<const Expr> dropped, std::optio
 Value* of_rank(Builder& b, Value* v, int rank) {
   if (v->type.has_static_rank()) return v;
   if (rank > tensor::kMaxRank) unsupported("{}: rank {} (at most {})", b.source, rank, tensor::kMaxRank);
-  b.check(symbolic::equal(v->type.rank, rank), "'" + v->name + "' has rank {0}, not " + std::to_string(rank), {v->type.rank});
+  b.check(symbolic::equal(v->type.rank, rank), "'" + v->name + "' has rank {0}, not " + std::to_string(rank),
+          {v->type.rank});
   return reinterpret(b, v, {v->type.extents.end() - rank, v->type.extents.end()}, {});
 }
 

@@ -18,9 +18,9 @@ inline std::vector<OperatorRow> joined_rows(std::initializer_list<Rows> parts) {
 }
 
 // reduction_operators()
-Rows softmax_rows();      // ops_softmax.cpp
-Rows norm_rows();         // ops_norm.cpp
-Rows loss_rows();         // ops_loss.cpp
+Rows softmax_rows();  // ops_softmax.cpp
+Rows norm_rows();     // ops_norm.cpp
+Rows loss_rows();     // ops_loss.cpp
 // spatial_operators()
 Rows convolution_rows();  // ops_convolution.cpp
 Rows pooling_rows();      // ops_pooling.cpp
@@ -31,7 +31,7 @@ Rows einsum_rows();       // ops_einsum.cpp
 Rows attention_rows();    // ops_attention.cpp
 Rows transformer_rows();  // ops_transformer.cpp
 // quantized_operators()
-Rows quantized_product_rows();  // ops_quantized_product.cpp
+Rows quantized_product_rows();    // ops_quantized_product.cpp
 Rows quantized_pointwise_rows();  // ops_quantized_pointwise.cpp
 
 }  // namespace stax::frontend

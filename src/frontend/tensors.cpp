@@ -63,7 +63,8 @@ DType dtype_of(const onnx::TensorProto& proto) {
 }
 
 template <class Field>
-Literal literal_of_field(const onnx::TensorProto& proto, DType t, const std::vector<int64_t>& extents, const Field& field) {
+Literal literal_of_field(const onnx::TensorProto& proto, DType t, const std::vector<int64_t>& extents,
+                         const Field& field) {
   const int64_t count = count_of(extents);
   if (field.size() != count) wrong_size(proto, field.size(), count, "elements");
   Literal literal(t, extents);
@@ -88,7 +89,8 @@ Literal literal_of_bits(const onnx::TensorProto& proto, DType t, const std::vect
   return literal;
 }
 
-Literal literal_of_bytes(const onnx::TensorProto& proto, DType t, const std::vector<int64_t>& extents, const void* bytes, size_t size) {
+Literal literal_of_bytes(const onnx::TensorProto& proto, DType t, const std::vector<int64_t>& extents,
+                         const void* bytes, size_t size) {
   const int64_t want = count_of(extents) * static_cast<int64_t>(ir::byte_size(t));
   if (static_cast<int64_t>(size) != want) wrong_size(proto, static_cast<int64_t>(size), want, "bytes");
   Literal literal(t, extents);
@@ -110,7 +112,8 @@ int64_t parse_number(const onnx::TensorProto& proto, const std::string& key, con
   return number;
 }
 
-Literal literal_of_external(const onnx::TensorProto& proto, DType t, const std::vector<int64_t>& extents, const std::string& folder) {
+Literal literal_of_external(const onnx::TensorProto& proto, DType t, const std::vector<int64_t>& extents,
+                            const std::string& folder) {
   std::string location;
   int64_t offset = 0;
   std::optional<int64_t> length;
@@ -120,7 +123,8 @@ Literal literal_of_external(const onnx::TensorProto& proto, DType t, const std::
     if (entry.key() == "length") length = parse_number(proto, "length", entry.value());
   }
   const std::filesystem::path relative(location);
-  const bool leaves = relative.is_absolute() || std::any_of(relative.begin(), relative.end(), [](const auto& part) { return part == ".."; });
+  const bool leaves = relative.is_absolute() ||
+                      std::any_of(relative.begin(), relative.end(), [](const auto& part) { return part == ".."; });
   if (location.empty() || location.find('\0') != std::string::npos)
     user_error("{}: its external data has no file name", describe(proto));
   if (leaves) user_error("{}: its external data '{}' lies outside the folder of the model", describe(proto), location);
@@ -195,7 +199,8 @@ std::string onnx_type_name(int element_type) {
   if (const std::optional<DType> dtype = dtype_of_onnx(element_type)) return std::string(long_name_of(*dtype));
   if (!onnx::TensorProto::DataType_IsValid(element_type)) return "number " + std::to_string(element_type);
   std::string name = onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(element_type));
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return name;
 }
 
@@ -204,7 +209,8 @@ Literal literal_of(const onnx::TensorProto& proto, const std::string& folder) {
   const std::vector<int64_t> extents = extents_of(proto);
   if (proto.has_segment()) unsupported("{}: a tensor in segments", describe(proto));
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) return literal_of_external(proto, t, extents, folder);
-  if (proto.has_raw_data()) return literal_of_bytes(proto, t, extents, proto.raw_data().data(), proto.raw_data().size());
+  if (proto.has_raw_data())
+    return literal_of_bytes(proto, t, extents, proto.raw_data().data(), proto.raw_data().size());
   switch (t) {
     case DType::kF32: return literal_of_field(proto, t, extents, proto.float_data());
     case DType::kF64: return literal_of_field(proto, t, extents, proto.double_data());
@@ -241,7 +247,8 @@ Literal literal_of_sparse(const onnx::SparseTensorProto& proto, const std::strin
     int64_t at = linear ? indices.at(k).i : 0;
     for (int axis = 0; !linear && axis < rank; ++axis) {
       const int64_t index = indices.at(k * rank + axis).i;
-      if (index < 0 || index >= extents[axis]) user_error("{}: index {} on axis {} of extent {}", what, index, axis, extents[axis]);
+      if (index < 0 || index >= extents[axis])
+        user_error("{}: index {} on axis {} of extent {}", what, index, axis, extents[axis]);
       at = at * extents[axis] + index;
     }
     if (at < 0 || at >= dense.count()) user_error("{}: index {} of {} elements", what, at, dense.count());

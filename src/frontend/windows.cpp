@@ -11,8 +11,7 @@ bool Window::padded() const {
 }
 
 std::vector<int64_t> per_axis(const Node& n, const char* name, int rank, int64_t fallback, int64_t least) {
-  std::vector<int64_t> values =
-      n.integers(name).value_or(std::vector<int64_t>(static_cast<size_t>(rank), fallback));
+  std::vector<int64_t> values = n.integers(name).value_or(std::vector<int64_t>(static_cast<size_t>(rank), fallback));
   if (values.empty()) values.assign(static_cast<size_t>(rank), fallback);
   if (static_cast<int>(values.size()) != rank)
     n.fault(std::string(name) + " has " + std::to_string(values.size()) + " numbers for " + std::to_string(rank) +
@@ -53,7 +52,9 @@ Window read_window(Node& n, std::vector<Expr> kernel, const std::vector<Expr>& i
       const Expr total = covers ? symbolic::max(need, 0) : need;
       const Expr rest = mode == "SAME_UPPER" ? total : total + 1;
       const Expr half = symbolic::floordiv(rest, 2);
-      w.before[k] = covers ? half : symbolic::select(symbolic::less(rest, b.constant_expr(0)), -symbolic::floordiv(-rest, 2), half);
+      w.before[k] =
+          covers ? half
+                 : symbolic::select(symbolic::less(rest, b.constant_expr(0)), -symbolic::floordiv(-rest, 2), half);
       w.after[k] = total - w.before[k];
     }
   } else if (mode == "NOTSET" || mode.empty()) {
@@ -147,9 +148,8 @@ Value* convolve(Builder& b, const Convolution& c) {
            (c.element_w ? c.element_w(body, weight, channel(body.i)) : ir::cast(c.accumulate, weight));
   };
   Value* y = !c.finish ? b.reduce(Combiner::kSum, c.accumulate, axes, reductions, body)
-                       : b.reduce(Combiner::kSum, c.accumulate, axes, reductions, body, [&](Body& body, Scalar sum) {
-                           return c.finish(body, sum, channel(body.i));
-                         });
+                       : b.reduce(Combiner::kSum, c.accumulate, axes, reductions, body,
+                                  [&](Body& body, Scalar sum) { return c.finish(body, sum, channel(body.i)); });
   return grouped && !one_out ? b.reshape(y, joined({batch, outputs}, c.output)) : y;
 }
 

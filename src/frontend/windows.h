@@ -38,9 +38,10 @@ struct Convolution {
   Window window;
   std::vector<Expr> output;  // spatial extents
   DType accumulate = DType::kF32;
-  std::function<Scalar(Body&, Scalar)> element_x = {};                  // to `accumulate`; empty: a cast
+  std::function<Scalar(Body&, Scalar)> element_x = {};  // to `accumulate`; empty: a cast
   std::function<Scalar(Body&, Scalar, Expr channel)> element_w = {};
-  std::function<Scalar(Body&, Scalar sum, Expr channel)> finish = {};   // of output channel `channel`; empty: as accumulated
+  std::function<Scalar(Body&, Scalar sum, Expr channel)> finish =
+      {};  // of output channel `channel`; empty: as accumulated
 };
 /// [n, m, o..]. One reduction over input channels and taps of a product of two loads; groups are an axis of their own, so that
 /// every index stays affine.

@@ -70,7 +70,8 @@ Literal Literal::ints(std::vector<int64_t> values) {
 }
 
 Literal Literal::reshaped(std::vector<int64_t> extents) const {
-  STAX_ASSERT(count_of(extents) == count(), "[{}] reshaped to [{}]", fmt::join(extents_, ", "), fmt::join(extents, ", "));
+  STAX_ASSERT(count_of(extents) == count(), "[{}] reshaped to [{}]", fmt::join(extents_, ", "),
+              fmt::join(extents, ", "));
   Literal result = *this;
   result.extents_ = std::move(extents);
   return result;

@@ -13,11 +13,13 @@ namespace stax::ir {
 class Literal {
  public:
   Literal() = default;
-  Literal(DType dtype, std::vector<int64_t> extents);  // uninitialized; a size that cannot be allocated is a UserError that names the bytes
+  Literal(DType dtype,
+          std::vector<int64_t>
+              extents);  // uninitialized; a size that cannot be allocated is a UserError that names the bytes
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& extents() const { return extents_; }
   int rank() const { return static_cast<int>(extents_.size()); }
-  int64_t count() const;       // elements; saturates
+  int64_t count() const;  // elements; saturates
   size_t bytes() const;
   const void* data() const { return data_.get(); }
   void* data() { return data_.get(); }
@@ -29,6 +31,7 @@ class Literal {
   Literal reshaped(std::vector<int64_t> extents) const;
   /// Storage that somebody else owns (a mapped file); kept alive by `owner`.
   static Literal view(DType t, std::vector<int64_t> extents, std::shared_ptr<void> owner_and_data);
+
  private:
   DType dtype_ = DType::kF32;
   std::vector<int64_t> extents_;

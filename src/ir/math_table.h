@@ -21,27 +21,27 @@ namespace stax::ir {
 enum class MathType : uint8_t { kBool, kI32, kI64, kF32, kF64 };
 
 enum class MathOp : uint8_t {
-  kInput,            // argument number `bits`
-  kConstant,         // `bits`: of a float type the bits of a double, of an integer the value
+  kInput,     // argument number `bits`
+  kConstant,  // `bits`: of a float type the bits of a double, of an integer the value
   // Arithmetic in the type of the node. Integers wrap.
   kAdd,
   kSub,
   kMul,
   kDiv,
-  kRatio,            // floats: a / b within one unit in the last place, for 2^-100 <= |b| <= 2^100
-  kMulAdd,           // floats: a * b + c with one rounding or two
-  kFusedMulAdd,      // floats: a * b + c with one rounding
+  kRatio,        // floats: a / b within one unit in the last place, for 2^-100 <= |b| <= 2^100
+  kMulAdd,       // floats: a * b + c with one rounding or two
+  kFusedMulAdd,  // floats: a * b + c with one rounding
   kNeg,
-  kAbs,              // floats
+  kAbs,  // floats
   kSqrt,
-  kLessOf,           // floats: a < b ? a : b, so b if one is NaN
-  kGreaterOf,        // floats: a > b ? a : b
-  kScale,            // floats: a * 2^b rounded once, for a whole b with |b| <= 2000 and 2^-8 <= |a| <= 2^8, or a = 0
+  kLessOf,     // floats: a < b ? a : b, so b if one is NaN
+  kGreaterOf,  // floats: a > b ? a : b
+  kScale,      // floats: a * 2^b rounded once, for a whole b with |b| <= 2000 and 2^-8 <= |a| <= 2^8, or a = 0
   // Bits of integers; the last four also of bools.
-  kShiftLeft,        // by the constant `bits`
-  kShiftRight,       // logical
+  kShiftLeft,   // by the constant `bits`
+  kShiftRight,  // logical
   kShiftRightSigned,
-  kShiftLeftBy,      // by b, 0 <= b < width
+  kShiftLeftBy,  // by b, 0 <= b < width
   kAnd,
   kOr,
   kXor,
@@ -50,35 +50,35 @@ enum class MathOp : uint8_t {
   kLess,
   kEqual,
   kIsNan,
-  kSelect,           // a ? b : c
+  kSelect,  // a ? b : c
   // Conversions of a to the type of the node.
-  kConvert,          // between numbers; a float is whole and in range
-  kBits,             // the same bits; float and integer of one width
-  kLookup,           // i32: word a of two_over_pi()
+  kConvert,  // between numbers; a float is whole and in range
+  kBits,     // the same bits; float and integer of one width
+  kLookup,   // i32: word a of two_over_pi()
 };
 
 struct MathNode {
   MathOp op = MathOp::kInput;
   MathType type = MathType::kF32;
-  int32_t args[3] = {-1, -1, -1};   // earlier nodes
+  int32_t args[3] = {-1, -1, -1};  // earlier nodes
   uint64_t bits = 0;
   bool operator==(const MathNode&) const = default;
 };
 
 struct MathProgram {
-  std::vector<MathNode> nodes;   // the last is the result; empty: there is none
+  std::vector<MathNode> nodes;  // the last is the result; empty: there is none
 };
 
 struct MathFunction {
   ScalarOp op = ScalarOp::kExp;
-  DType dtype = DType::kF32;     // f32 or f64
+  DType dtype = DType::kF32;  // f32 or f64
   MathProgram fast;
-  MathProgram is_slow, slow;     // empty for most
-  double max_ulp = 0;            // the largest error: f32 of one argument over all floats, else over a large sample
+  MathProgram is_slow, slow;  // empty for most
+  double max_ulp = 0;         // the largest error: f32 of one argument over all floats, else over a large sample
 };
 
 bool is_math_function(ScalarOp op);
-const MathFunction& math_function(ScalarOp op, DType dtype);   // InternalError if it is none
+const MathFunction& math_function(ScalarOp op, DType dtype);  // InternalError if it is none
 
 /// 2/pi in words of 32 bits, after three words of zero.
 std::span<const uint32_t> two_over_pi();

@@ -17,16 +17,22 @@ using Lanes = std::array<uint64_t, kBlock>;
 
 template <class T>
 T get(uint64_t word) {
-  if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(static_cast<uint32_t>(word));
-  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<double>(word);
-  else return static_cast<T>(word);
+  if constexpr (std::is_same_v<T, float>)
+    return std::bit_cast<float>(static_cast<uint32_t>(word));
+  else if constexpr (std::is_same_v<T, double>)
+    return std::bit_cast<double>(word);
+  else
+    return static_cast<T>(word);
 }
 
 template <class T>
 uint64_t put(T value) {
-  if constexpr (std::is_same_v<T, float>) return std::bit_cast<uint32_t>(value);
-  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<uint64_t>(value);
-  else return static_cast<uint64_t>(static_cast<int64_t>(value));
+  if constexpr (std::is_same_v<T, float>)
+    return std::bit_cast<uint32_t>(value);
+  else if constexpr (std::is_same_v<T, double>)
+    return std::bit_cast<uint64_t>(value);
+  else
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
 }
 
 class Machine {
@@ -85,7 +91,8 @@ class Machine {
       case MathOp::kSqrt: return each<T>(n, out, [](T a, T, T) { return std::sqrt(a); });
       case MathOp::kLessOf: return each<T>(n, out, [](T a, T b, T) { return a < b ? a : b; });
       case MathOp::kGreaterOf: return each<T>(n, out, [](T a, T b, T) { return a > b ? a : b; });
-      case MathOp::kScale: return each<T>(n, out, [](T a, T b, T) { return b == b ? std::ldexp(a, static_cast<int>(b)) : a; });
+      case MathOp::kScale:
+        return each<T>(n, out, [](T a, T b, T) { return b == b ? std::ldexp(a, static_cast<int>(b)) : a; });
       case MathOp::kSelect:
         for (size_t k = 0; k < kBlock; ++k) out[k] = arg(n, arg(n, 0)[k] != 0 ? 1 : 2)[k];
         return;
@@ -102,13 +109,17 @@ class Machine {
     const int by = static_cast<int>(n.bits);
     switch (n.op) {
       case MathOp::kConstant: out.fill(put(static_cast<T>(n.bits))); return;
-      case MathOp::kAdd: return each<T>(n, out, [&](T a, T b, T) { return static_cast<T>(as_unsigned(a) + as_unsigned(b)); });
-      case MathOp::kSub: return each<T>(n, out, [&](T a, T b, T) { return static_cast<T>(as_unsigned(a) - as_unsigned(b)); });
-      case MathOp::kMul: return each<T>(n, out, [&](T a, T b, T) { return static_cast<T>(as_unsigned(a) * as_unsigned(b)); });
+      case MathOp::kAdd:
+        return each<T>(n, out, [&](T a, T b, T) { return static_cast<T>(as_unsigned(a) + as_unsigned(b)); });
+      case MathOp::kSub:
+        return each<T>(n, out, [&](T a, T b, T) { return static_cast<T>(as_unsigned(a) - as_unsigned(b)); });
+      case MathOp::kMul:
+        return each<T>(n, out, [&](T a, T b, T) { return static_cast<T>(as_unsigned(a) * as_unsigned(b)); });
       case MathOp::kShiftLeft: return each<T>(n, out, [&](T a, T, T) { return static_cast<T>(as_unsigned(a) << by); });
       case MathOp::kShiftRight: return each<T>(n, out, [&](T a, T, T) { return static_cast<T>(as_unsigned(a) >> by); });
       case MathOp::kShiftRightSigned: return each<T>(n, out, [&](T a, T, T) { return static_cast<T>(a >> by); });
-      case MathOp::kShiftLeftBy: return each<T>(n, out, [&](T a, T b, T) { return static_cast<T>(as_unsigned(a) << b); });
+      case MathOp::kShiftLeftBy:
+        return each<T>(n, out, [&](T a, T b, T) { return static_cast<T>(as_unsigned(a) << b); });
       case MathOp::kAnd: return each<T>(n, out, [](T a, T b, T) { return static_cast<T>(a & b); });
       case MathOp::kOr: return each<T>(n, out, [](T a, T b, T) { return static_cast<T>(a | b); });
       case MathOp::kXor: return each<T>(n, out, [](T a, T b, T) { return static_cast<T>(a ^ b); });

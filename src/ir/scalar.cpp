@@ -55,18 +55,14 @@ bool accepts(ScalarOp op, DType t) {
     case ScalarOp::kAcosh:
     case ScalarOp::kAtanh:
     case ScalarOp::kErf:
-    case ScalarOp::kSigmoid:
-      return is_float(t);
+    case ScalarOp::kSigmoid: return is_float(t);
     case ScalarOp::kNot:
     case ScalarOp::kAnd:
     case ScalarOp::kOr:
-    case ScalarOp::kXor:
-      return !is_float(t);
+    case ScalarOp::kXor: return !is_float(t);
     case ScalarOp::kShiftLeft:
-    case ScalarOp::kShiftRight:
-      return is_integer(t);
-    default:
-      return true;
+    case ScalarOp::kShiftRight: return is_integer(t);
+    default: return true;
   }
 }
 
@@ -106,8 +102,7 @@ DType result_dtype(ScalarOp op, std::span<const DType> args) {
     case ResultRule::kHash:
       STAX_ASSERT(args[0] == DType::kI64, "{} of {}", r.name, name_of(args[0]));
       return r.rule == ResultRule::kHash ? DType::kU32 : DType::kI64;
-    case ResultRule::kSelect:
-      break;
+    case ResultRule::kSelect: break;
   }
   STAX_UNREACHABLE();
 }
@@ -226,7 +221,8 @@ Scalar select(Scalar condition, Scalar a, Scalar b) {
 symbolic::Expr as_expr(Scalar x) {
   const ScalarNode& node = node_of(x);
   if (node.kind == ScalarKind::kIndex) return node.index;
-  if (node.kind == ScalarKind::kConstant && node.dtype == DType::kI64) return node.table->exprs().constant(node.as_int());
+  if (node.kind == ScalarKind::kConstant && node.dtype == DType::kI64)
+    return node.table->exprs().constant(node.as_int());
   return {};
 }
 

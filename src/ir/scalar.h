@@ -69,14 +69,14 @@ struct ScalarNode {
   ScalarTable* table = nullptr;
   ScalarKind kind = ScalarKind::kConstant;
   DType dtype = DType::kF32;
-  ScalarOp op = ScalarOp::kAdd;   // kOp
-  uint64_t bits = 0;              // kConstant: integers and bool as int64; floats as the bits of a double
-  symbolic::Expr index;           // kIndex
-  int slot = -1;                  // kLoad
+  ScalarOp op = ScalarOp::kAdd;  // kOp
+  uint64_t bits = 0;             // kConstant: integers and bool as int64; floats as the bits of a double
+  symbolic::Expr index;          // kIndex
+  int slot = -1;                 // kLoad
   std::vector<Scalar> args;
   uint32_t id = 0;
-  double as_double() const;       // kConstant of a float dtype
-  int64_t as_int() const;         // kConstant of an integer dtype or bool
+  double as_double() const;  // kConstant of a float dtype
+  int64_t as_int() const;    // kConstant of an integer dtype or bool
 };
 
 class ScalarTable {
@@ -87,13 +87,13 @@ class ScalarTable {
   ScalarTable& operator=(const ScalarTable&) = delete;
   symbolic::ExprTable& exprs();
 
-  Scalar constant(DType t, double value);      // float dtypes: rounded to t first
-  Scalar constant_int(DType t, int64_t value); // any dtype; wraps to t, or converts to a float dtype
-  Scalar index(symbolic::Expr e);              // i64
+  Scalar constant(DType t, double value);       // float dtypes: rounded to t first
+  Scalar constant_int(DType t, int64_t value);  // any dtype; wraps to t, or converts to a float dtype
+  Scalar index(symbolic::Expr e);               // i64
   Scalar load(int slot, DType t, std::vector<Scalar> indices);
   Scalar accumulator(DType t);
   Scalar op(ScalarOp op, std::vector<Scalar> args);  // folds constants with evaluate_scalar_op, keeps i64 index
-                                                     // arithmetic as kIndex, drops x+0, x*1, select(const, ..), cast to the same type
+  // arithmetic as kIndex, drops x+0, x*1, select(const, ..), cast to the same type
   Scalar cast(DType t, Scalar x);
 
  private:
@@ -142,12 +142,15 @@ Scalar parse_scalar(Context& context, Lexer& lexer, const std::function<symbolic
 
 /// One scalar operation on host values: the definition that interpreters and constant folding share. Floats are
 /// doubles (not rounded to `t`), integers int64 already wrapped to `t` (u64 as its bits).
-union Value64 { double f; int64_t i; };
+union Value64 {
+  double f;
+  int64_t i;
+};
 Value64 evaluate_scalar_op(ScalarOp op, DType argument_type, std::span<const Value64> args);  // not kCheckedIndex
 Value64 evaluate_cast(DType to, DType from, Value64 x);  // rounds to f16 / bf16 / f32 where `to` is one
 int64_t wrap_integer(DType t, int64_t value);
-double round_to(DType t, double value);                  // to the nearest value of a float dtype
-uint32_t random_bits(uint64_t seed, uint64_t counter);   // Philox4x32-10, first word
+double round_to(DType t, double value);                 // to the nearest value of a float dtype
+uint32_t random_bits(uint64_t seed, uint64_t counter);  // Philox4x32-10, first word
 
 /// Reads or writes one element of raw memory.
 Value64 load_element(DType t, const void* data, int64_t index);

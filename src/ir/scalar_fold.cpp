@@ -140,11 +140,9 @@ Scalar fold_binary(ScalarTable& table, ScalarOp op, Scalar a, Scalar b) {
       if (is_value(a, 1) || is_int(b, 0)) return b;
       return {};
     case ScalarOp::kDiv:
-    case ScalarOp::kPow:
-      return is_value(b, 1) ? a : Scalar();
+    case ScalarOp::kPow: return is_value(b, 1) ? a : Scalar();
     case ScalarOp::kMin:
-    case ScalarOp::kMax:
-      return a == b ? a : Scalar();
+    case ScalarOp::kMax: return a == b ? a : Scalar();
     case ScalarOp::kAnd:
     case ScalarOp::kOr: {
       if (a == b) return a;
@@ -158,41 +156,31 @@ Scalar fold_binary(ScalarTable& table, ScalarOp op, Scalar a, Scalar b) {
       if (is_int(b, 0)) return a;
       return is_int(a, 0) ? b : Scalar();
     case ScalarOp::kShiftLeft:
-    case ScalarOp::kShiftRight:
-      return is_int(b, 0) ? a : Scalar();
-    case ScalarOp::kLess:
-      return a == b ? table.constant_int(DType::kBool, 0) : Scalar();
+    case ScalarOp::kShiftRight: return is_int(b, 0) ? a : Scalar();
+    case ScalarOp::kLess: return a == b ? table.constant_int(DType::kBool, 0) : Scalar();
     case ScalarOp::kEqual:
-    case ScalarOp::kLessEqual:
-      return a == b && !floats ? table.constant_int(DType::kBool, 1) : Scalar();
-    case ScalarOp::kNotEqual:
-      return a == b && !floats ? table.constant_int(DType::kBool, 0) : Scalar();
-    default:
-      return {};
+    case ScalarOp::kLessEqual: return a == b && !floats ? table.constant_int(DType::kBool, 1) : Scalar();
+    case ScalarOp::kNotEqual: return a == b && !floats ? table.constant_int(DType::kBool, 0) : Scalar();
+    default: return {};
   }
 }
 
 Scalar fold_unary(ScalarTable& table, ScalarOp op, Scalar a) {
   switch (op) {
-    case ScalarOp::kNeg:
-      return is_op(a, ScalarOp::kNeg) ? a->args[0] : Scalar();
+    case ScalarOp::kNeg: return is_op(a, ScalarOp::kNeg) ? a->args[0] : Scalar();
     case ScalarOp::kNot:
       if (is_op(a, ScalarOp::kNot)) return a->args[0];
       if (is_op(a, ScalarOp::kEqual)) return table.op(ScalarOp::kNotEqual, a->args);
       if (is_op(a, ScalarOp::kNotEqual)) return table.op(ScalarOp::kEqual, a->args);
       return {};
-    case ScalarOp::kAbs:
-      return !is_signed(a->dtype) || is_op(a, ScalarOp::kAbs) ? a : Scalar();
+    case ScalarOp::kAbs: return !is_signed(a->dtype) || is_op(a, ScalarOp::kAbs) ? a : Scalar();
     case ScalarOp::kFloor:
     case ScalarOp::kCeil:
     case ScalarOp::kTrunc:
-    case ScalarOp::kRoundEven:
-      return is_float(a->dtype) ? Scalar() : a;
+    case ScalarOp::kRoundEven: return is_float(a->dtype) ? Scalar() : a;
     case ScalarOp::kIsNan:
-    case ScalarOp::kIsInf:
-      return is_float(a->dtype) ? Scalar() : table.constant_int(DType::kBool, 0);
-    default:
-      return {};
+    case ScalarOp::kIsInf: return is_float(a->dtype) ? Scalar() : table.constant_int(DType::kBool, 0);
+    default: return {};
   }
 }
 

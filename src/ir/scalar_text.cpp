@@ -36,9 +36,7 @@ void print(std::string& out, Scalar x) {
       out += ':';
       out += name_of(x->dtype);
       return;
-    case ScalarKind::kIndex:
-      out += "[" + x->index.str() + "]";
-      return;
+    case ScalarKind::kIndex: out += "[" + x->index.str() + "]"; return;
     case ScalarKind::kLoad:
       out += "load" + std::to_string(x->slot) + "[";
       for (size_t i = 0; i < x->args.size(); ++i) {
@@ -134,7 +132,8 @@ class Parser {
     const size_t start = lexer_.mark();
     const bool negative = lexer_.accept("-");
     const Token number = lexer_.next();
-    if (number.kind != TokenKind::kInteger && number.kind != TokenKind::kFloat) lexer_.error_at(number, "expected a scalar");
+    if (number.kind != TokenKind::kInteger && number.kind != TokenKind::kFloat)
+      lexer_.error_at(number, "expected a scalar");
     const DType t = type();
     const size_t end = lexer_.mark();
     lexer_.rewind(start);

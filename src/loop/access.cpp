@@ -107,12 +107,8 @@ void collect_accesses(const Stmt& s, std::vector<LoopRange>& loops, std::vector<
                  [&](const Block& b) {
                    for (const Stmt& each : b.statements) collect_accesses(each, loops, out);
                  },
-                 [&](const Store& w) {
-                   out.push_back({AccessKind::kStore, Combiner::kSum, w.slot, w.index, loops});
-                 },
-                 [&](const Update& w) {
-                   out.push_back({AccessKind::kUpdate, w.combiner, w.slot, w.index, loops});
-                 },
+                 [&](const Store& w) { out.push_back({AccessKind::kStore, Combiner::kSum, w.slot, w.index, loops}); },
+                 [&](const Update& w) { out.push_back({AccessKind::kUpdate, w.combiner, w.slot, w.index, loops}); },
                  [&](const If& i) {
                    collect_accesses(i.then_body, loops, out);
                    if (i.else_body) collect_accesses(i.else_body, loops, out);

@@ -42,20 +42,44 @@ struct Buffer {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<Expr> extents;
-  std::vector<Expr> strides;   // in elements; empty: row-major
+  std::vector<Expr> strides;  // in elements; empty: row-major
   Scope scope = Scope::kGlobal;
-  bool written = false;        // of a global buffer: written by the kernel (it may also be read)
+  bool written = false;  // of a global buffer: written by the kernel (it may also be read)
 };
 
 struct StmtNode;
 using Stmt = std::shared_ptr<const StmtNode>;
 
-struct For { Expr var; Expr extent; LoopKind kind = LoopKind::kSerial; int width = 0; Stmt body; };
-struct Block { std::vector<Stmt> statements; };
-struct Store { int slot = 0; std::vector<Scalar> index; Scalar value; };
-struct Update { int slot = 0; std::vector<Scalar> index; Combiner combiner = Combiner::kSum; Scalar value; };
-struct If { Scalar condition; Stmt then_body; Stmt else_body; /* may be null */ };
-struct Allocate { int slot = 0; Stmt body; };
+struct For {
+  Expr var;
+  Expr extent;
+  LoopKind kind = LoopKind::kSerial;
+  int width = 0;
+  Stmt body;
+};
+struct Block {
+  std::vector<Stmt> statements;
+};
+struct Store {
+  int slot = 0;
+  std::vector<Scalar> index;
+  Scalar value;
+};
+struct Update {
+  int slot = 0;
+  std::vector<Scalar> index;
+  Combiner combiner = Combiner::kSum;
+  Scalar value;
+};
+struct If {
+  Scalar condition;
+  Stmt then_body;
+  Stmt else_body; /* may be null */
+};
+struct Allocate {
+  int slot = 0;
+  Stmt body;
+};
 
 enum class StmtKind : uint8_t {
 #define STAX_LOOP_STMT(Name, text) k##Name,
@@ -66,11 +90,14 @@ enum class StmtKind : uint8_t {
 struct StmtNode {
   std::variant<For, Block, Store, Update, If, Allocate> v;
   StmtKind kind() const { return static_cast<StmtKind>(v.index()); }
-  template <class T> const T* as() const { return std::get_if<T>(&v); }
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&v);
+  }
 };
 
-std::string_view name_of(LoopKind kind);       // "serial", ...
-std::string_view name_of(Combiner combiner);   // "sum", ...
+std::string_view name_of(LoopKind kind);      // "serial", ...
+std::string_view name_of(Combiner combiner);  // "sum", ...
 std::optional<LoopKind> parse_loop_kind(std::string_view name);
 std::optional<Combiner> parse_combiner(std::string_view name);
 /// The value that leaves any other as it is.
@@ -79,7 +106,7 @@ Scalar neutral(ir::Context& context, Combiner combiner, DType dtype);
 Scalar combine(Combiner combiner, Scalar a, Scalar b);
 
 Stmt make(For s);
-Stmt make(Block s);      // nested blocks are flattened; a block of one is that one
+Stmt make(Block s);  // nested blocks are flattened; a block of one is that one
 Stmt make(Store s);
 Stmt make(Update s);
 Stmt make(If s);
@@ -87,13 +114,13 @@ Stmt make(Allocate s);
 
 struct Kernel {
   std::shared_ptr<ir::Context> context;
-  std::string name;              // an identifier; not part of the identity of a kernel
-  std::string kernel_class;      // "map", "reduction", "contraction", "scatter", ... for statistics and dumps
-  std::vector<Buffer> buffers;   // slots: first the `arguments` global ones, then local ones
+  std::string name;             // an identifier; not part of the identity of a kernel
+  std::string kernel_class;     // "map", "reduction", "contraction", "scatter", ... for statistics and dumps
+  std::vector<Buffer> buffers;  // slots: first the `arguments` global ones, then local ones
   int arguments = 0;
-  std::vector<Expr> params;      // symbols of kind kParam, in the order the runtime passes them
+  std::vector<Expr> params;  // symbols of kind kParam, in the order the runtime passes them
   Stmt body;
-  std::string schedule;          // text of the schedule that was applied (transform.h)
+  std::string schedule;                     // text of the schedule that was applied (transform.h)
   std::vector<std::string> check_messages;  // what a failing checked_index says: one line for the kernel's source op
 };
 
@@ -111,7 +138,8 @@ Expr loop_var(ir::Context& context, const std::string& name, Expr extent);
 /// variables, parameters and buffers renamed in order of appearance).
 std::string print(const Kernel& kernel, bool anonymous = false);
 Kernel parse_kernel(const std::string& text);
-void verify(const Kernel& kernel);   // InternalError: undefined symbols, slots, dtypes, a parallel loop that is not outermost, ...
+void verify(const Kernel&
+                kernel);  // InternalError: undefined symbols, slots, dtypes, a parallel loop that is not outermost, ...
 
 /// The interpreter: the definition of loop IR. `buffers` are raw memory in argument order, `params` in the order of kernel.params.
 /// A failing checked_index throws UserError with the kernel's message, the index and the extent. Each float operation is done in double and rounded to its

@@ -240,9 +240,7 @@ class Renamer {
               Stmt then_body = translate(i.then_body);
               return make(If{condition, std::move(then_body), i.else_body ? translate(i.else_body) : Stmt()});
             },
-            [&](const Allocate& a) -> Stmt {
-              return make(Allocate{a.slot, translate(a.body)});
-            },
+            [&](const Allocate& a) -> Stmt { return make(Allocate{a.slot, translate(a.body)}); },
         },
         s->v);
   }

@@ -44,8 +44,8 @@ class IllegalTransform : public UserError {
 };
 
 struct Step {
-  std::string verb;                      // "split", ...
-  std::vector<std::string> words;        // as written, without the arrow
+  std::string verb;                // "split", ...
+  std::vector<std::string> words;  // as written, without the arrow
   std::string str() const;
 };
 

@@ -110,12 +110,8 @@ class Sinker {
               for (const Stmt& each : b.statements) copy.statements.push_back(guard(each, condition));
               return make(std::move(copy));
             },
-            [&](const Store&) {
-              return make(If{condition, s, {}});
-            },
-            [&](const Update&) {
-              return make(If{condition, s, {}});
-            },
+            [&](const Store&) { return make(If{condition, s, {}}); },
+            [&](const Update&) { return make(If{condition, s, {}}); },
             [&](const If& i) -> Stmt {
               if (is_plain(s)) return make(If{condition, s, {}});
               if (ir::has_load(i.condition)) {
@@ -124,9 +120,7 @@ class Sinker {
               Stmt then_body = guard(i.then_body, condition);
               return make(If{i.condition, std::move(then_body), i.else_body ? guard(i.else_body, condition) : Stmt()});
             },
-            [&](const Allocate& a) {
-              return make(Allocate{a.slot, guard(a.body, condition)});
-            },
+            [&](const Allocate& a) { return make(Allocate{a.slot, guard(a.body, condition)}); },
         },
         s->v);
   }

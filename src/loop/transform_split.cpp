@@ -51,13 +51,15 @@ void require_padding(const Edit& edit, const Stmt& s, Expr io, Expr outer_extent
         if (e && !symbolic::depends_on(e, io) && !symbolic::depends_on(e, ii)) continue;
         if (e && e == io && extent == outer_extent) continue;
         if (e && e == ii && extent.is_constant() && extent.constant() >= factor) continue;
-        edit.fail("loop " + loop_name(ii), "the load " + x.str() + " may go past the end of its buffer, which is not padded to whole tiles");
+        edit.fail("loop " + loop_name(ii),
+                  "the load " + x.str() + " may go past the end of its buffer, which is not padded to whole tiles");
       }
     });
   };
   visit(s, [&](const Stmt& each) {
     const Store* store = each->as<Store>();
-    if (!store || store->slot >= edit.kernel.arguments) visit_scalars(*each, check);   // stores to arguments are made inside only
+    if (!store || store->slot >= edit.kernel.arguments)
+      visit_scalars(*each, check);  // stores to arguments are made inside only
   });
 }
 

@@ -58,16 +58,20 @@ bool may_merge(const State& s, const Axis& a, const Axis& b, std::vector<int>& p
       int pa = bare_position(node, a.var), pb = bare_position(node, b.var);
       if (pa == -2 || pb == -2) return false;
       if ((pa < 0) != (pb < 0)) return false;
-      if (pa >= 0 && (pb != pa + 1 || s.operand_extents[node->slot][pb] != b.extent || s.operand_extents[node->slot][pa] != a.extent)) return false;
+      if (pa >= 0 && (pb != pa + 1 || s.operand_extents[node->slot][pb] != b.extent ||
+                      s.operand_extents[node->slot][pa] != a.extent))
+        return false;
       int& known = positions[node->slot];
-      if (known == -3) known = pa;
-      else if (known != pa) return false;   // one operand walked in two ways keeps its view
+      if (known == -3)
+        known = pa;
+      else if (known != pa)
+        return false;  // one operand walked in two ways keeps its view
     }
   }
   // Any use outside of a load's bare index forbids the merge; indices inside loads were seen above.
   for (Scalar node : nodes_of(s.compute)) {
     if (node->kind != ScalarKind::kIndex) continue;
-    if (node->index == a.var || node->index == b.var) continue;      // judged where it is used, below
+    if (node->index == a.var || node->index == b.var) continue;  // judged where it is used, below
     if (symbolic::depends_on(node->index, a.var) || symbolic::depends_on(node->index, b.var)) return false;
   }
   for (Scalar node : nodes_of(s.compute)) {
@@ -93,10 +97,12 @@ Scalar rewrite_loads(Scalar root, const Axis& a, Expr merged, const std::vector<
   });
 }
 
-void merge(State& s, std::vector<Axis>& axes, size_t at, const std::vector<int>& positions, tensor::Graph& graph, bool reduction) {
+void merge(State& s, std::vector<Axis>& axes, size_t at, const std::vector<int>& positions, tensor::Graph& graph,
+           bool reduction) {
   Axis a = axes[at], b = axes[at + 1];
   Expr extent = a.extent * b.extent;
-  Expr var = graph.axis_var(static_cast<int>(at) + 64, extent, reduction);   // positions from 64 on never clash with those of plain axes
+  Expr var = graph.axis_var(static_cast<int>(at) + 64, extent,
+                            reduction);  // positions from 64 on never clash with those of plain axes
   s.compute.body = rewrite_loads(s.compute.body, a, var, positions);
   s.compute.epilogue = rewrite_loads(s.compute.epilogue, a, var, positions);
   for (size_t slot = 0; slot < positions.size(); ++slot) {
@@ -163,8 +169,10 @@ CollapsedCompute collapse_axes(const tensor::Op& op) {
   std::vector<int> positions;
   auto collapse = [&](std::vector<Axis>& axes, bool reduction) {
     for (size_t at = 0; at + 1 < axes.size();) {
-      if (may_merge(s, axes[at], axes[at + 1], positions)) merge(s, axes, at, positions, graph, reduction);
-      else ++at;
+      if (may_merge(s, axes[at], axes[at + 1], positions))
+        merge(s, axes, at, positions, graph, reduction);
+      else
+        ++at;
     }
   };
   collapse(s.compute.axes, false);

@@ -16,8 +16,10 @@ Expr KernelScope::new_param(Expr value, bool is_extent) {
   info.name = "p" + std::to_string(kernel_.params.size());
   info.kind = symbolic::SymbolKind::kParam;
   // Ranges are coarse on purpose: a kernel is shared by all extents alike.
-  if (is_extent) info.range = {known.lo >= 1 ? 1 : 0, known.hi <= symbolic::kMaxExtent ? symbolic::kMaxExtent : symbolic::kPosInf};
-  else info.range = {known.lo >= 0 ? 0 : symbolic::kNegInf, symbolic::kPosInf};
+  if (is_extent)
+    info.range = {known.lo >= 1 ? 1 : 0, known.hi <= symbolic::kMaxExtent ? symbolic::kMaxExtent : symbolic::kPosInf};
+  else
+    info.range = {known.lo >= 0 ? 0 : symbolic::kNegInf, symbolic::kPosInf};
   Expr param = exprs().new_symbol(std::move(info));
   kernel_.params.push_back(param);
   param_values_.push_back(value);
@@ -35,7 +37,8 @@ Expr KernelScope::expr(Expr e) {
   if (e.is_constant()) return constant(e.constant());
   if (auto it = exprs_.find(e.node()); it != exprs_.end()) return it->second;
   if (e.is_symbol()) {
-    STAX_ASSERT(e.symbol().kind != symbolic::SymbolKind::kLoop, "axis variable {} used outside of its op", e.symbol().name);
+    STAX_ASSERT(e.symbol().kind != symbolic::SymbolKind::kLoop, "axis variable {} used outside of its op",
+                e.symbol().name);
     return new_param(e, e.symbol().kind == symbolic::SymbolKind::kDim);
   }
   std::vector<Expr> args;
@@ -52,7 +55,8 @@ Scalar KernelScope::scalar(Scalar s) {
   for (Scalar a : s->args) args.push_back(scalar(a));
   switch (s->kind) {
     case ScalarKind::kConstant:
-      result = ir::is_float(s->dtype) ? scalars().constant(s->dtype, s->as_double()) : scalars().constant_int(s->dtype, s->as_int());
+      result = ir::is_float(s->dtype) ? scalars().constant(s->dtype, s->as_double())
+                                      : scalars().constant_int(s->dtype, s->as_int());
       break;
     case ScalarKind::kIndex: result = scalars().index(expr(s->index)); break;
     case ScalarKind::kLoad:

@@ -45,7 +45,8 @@ std::vector<Scalar> indices_of(loop::Kernel& kernel, const Loops& loops) {
   return result;
 }
 
-int add_buffer(loop::Kernel& kernel, KernelScope& scope, const std::string& name, DType dtype, const std::vector<Expr>& extents, bool written) {
+int add_buffer(loop::Kernel& kernel, KernelScope& scope, const std::string& name, DType dtype,
+               const std::vector<Expr>& extents, bool written) {
   loop::Buffer b;
   b.name = name;
   b.dtype = dtype;
@@ -142,7 +143,8 @@ struct LocalLeaf {
 };
 
 // value and position, kept where `better` says so. NaN is better than any number, and nothing is better than NaN.
-Stmt arg_update(loop::Kernel& kernel, Combiner c, DType d, int best, int place, int seen, Scalar value, Scalar position) {
+Stmt arg_update(loop::Kernel& kernel, Combiner c, DType d, int best, int place, int seen, Scalar value,
+                Scalar position) {
   auto& t = kernel.context->scalars;
   Scalar old = t.load(best, d, std::vector<Scalar>{});
   bool want_max = c == Combiner::kArgMaxFirst || c == Combiner::kArgMaxLast;
@@ -164,7 +166,8 @@ Stmt arg_update(loop::Kernel& kernel, Combiner c, DType d, int best, int place, 
   return loop::make(loop::If{better, loop::make(std::move(then)), {}});
 }
 
-LoweredKernel begin(const tensor::Op& op, const std::vector<std::vector<Expr>>& operand_extents, std::unique_ptr<KernelScope>& scope, LoweredKernel& out) {
+LoweredKernel begin(const tensor::Op& op, const std::vector<std::vector<Expr>>& operand_extents,
+                    std::unique_ptr<KernelScope>& scope, LoweredKernel& out) {
   scope = std::make_unique<KernelScope>(out.kernel);
   for (size_t k = 0; k < op.operands.size(); ++k) {
     // Extents of operands become parameters only where they are needed for addresses: all but the first.
@@ -211,13 +214,15 @@ LoweredKernel lower_compute(const tensor::Op& op) {
     Stmt nest;
     if (arg) {
       DType d = body->dtype;
-      int best = add_local(kernel, "best", d), place = add_local(kernel, "place", DType::kI64), seen = add_local(kernel, "seen", DType::kBool);
+      int best = add_local(kernel, "best", d), place = add_local(kernel, "place", DType::kI64),
+          seen = add_local(kernel, "seen", DType::kBool);
       Expr linear = scope->constant(0);
       for (const auto& l : inner.loops) linear = linear * l.extent + l.var;
       steps.statements.push_back(loop::make(loop::Store{best, {}, neutral(t, c.combiner, d)}));
       steps.statements.push_back(loop::make(loop::Store{place, {}, t.constant_int(DType::kI64, 0)}));
       steps.statements.push_back(loop::make(loop::Store{seen, {}, t.constant_int(DType::kBool, 0)}));
-      steps.statements.push_back(inner.around(arg_update(kernel, c.combiner, d, best, place, seen, body, t.index(linear))));
+      steps.statements.push_back(
+          inner.around(arg_update(kernel, c.combiner, d, best, place, seen, body, t.index(linear))));
       leaf.accumulator = place;
       scope->leaf = leaf;
       Scalar value = c.epilogue ? scope->scalar(c.epilogue) : t.load(place, DType::kI64, std::vector<Scalar>{});
@@ -227,7 +232,8 @@ LoweredKernel lower_compute(const tensor::Op& op) {
     } else {
       int acc = add_local(kernel, "acc", c.accumulate);
       steps.statements.push_back(loop::make(loop::Store{acc, {}, neutral(t, c.combiner, c.accumulate)}));
-      steps.statements.push_back(inner.around(loop::make(loop::Update{acc, {}, loop_combiner(c.combiner), t.cast(c.accumulate, body)})));
+      steps.statements.push_back(
+          inner.around(loop::make(loop::Update{acc, {}, loop_combiner(c.combiner), t.cast(c.accumulate, body)})));
       leaf.accumulator = acc;
       scope->leaf = leaf;
       Scalar value = c.epilogue ? scope->scalar(c.epilogue) : t.load(acc, c.accumulate, std::vector<Scalar>{});
@@ -295,15 +301,20 @@ LoweredKernel lower_prefix_scan(const tensor::Op& op) {
   }
   std::vector<Scalar> at;
   for (Expr v : vars) at.push_back(t.index(v));
-  DType accumulate = type.dtype == DType::kF32 || type.dtype == DType::kF16 || type.dtype == DType::kBF16 ? DType::kF64 : type.dtype;
+  DType accumulate =
+      type.dtype == DType::kF32 || type.dtype == DType::kF16 || type.dtype == DType::kBF16 ? DType::kF64 : type.dtype;
   int acc = add_local(kernel, "acc", accumulate);
-  Stmt update = loop::make(loop::Update{acc, {}, loop_combiner(s.combiner), t.cast(accumulate, t.load(0, type.dtype, at))});
+  Stmt update =
+      loop::make(loop::Update{acc, {}, loop_combiner(s.combiner), t.cast(accumulate, t.load(0, type.dtype, at))});
   Stmt store = loop::make(loop::Store{result, at, t.cast(type.dtype, t.load(acc, accumulate, std::vector<Scalar>{}))});
   loop::Block step;
-  if (s.exclusive) step.statements = {store, update};
-  else step.statements = {update, store};
+  if (s.exclusive)
+    step.statements = {store, update};
+  else
+    step.statements = {update, store};
   loop::Block all;
-  all.statements = {loop::make(loop::Store{acc, {}, neutral(t, s.combiner, accumulate)}), inner.around(loop::make(std::move(step)))};
+  all.statements = {loop::make(loop::Store{acc, {}, neutral(t, s.combiner, accumulate)}),
+                    inner.around(loop::make(std::move(step)))};
   kernel.body = outer.around(loop::make(loop::Allocate{acc, loop::make(std::move(all))}));
   out.param_values = scope->param_values();
   Expr n = graph.exprs().constant(1);

@@ -14,7 +14,8 @@ class Printer {
 
   std::string run() {
     line("program // {} kernels, {} blocks, {} values", p_.kernels.size(), p_.blocks.size(), p_.values.size());
-    for (size_t s = 0; s < p_.symbols.size(); ++s) line("symbol {} = '{}' in {}..{}", s, p_.symbols[s].name, p_.symbols[s].lo, p_.symbols[s].hi);
+    for (size_t s = 0; s < p_.symbols.size(); ++s)
+      line("symbol {} = '{}' in {}..{}", s, p_.symbols[s].name, p_.symbols[s].lo, p_.symbols[s].hi);
     for (const InputSpec& i : p_.inputs) line("input '{}' = %{}", i.name, i.value);
     for (const OutputSpec& o : p_.outputs) line("output '{}' = %{}", o.name, o.value);
     block(0);

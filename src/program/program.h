@@ -29,7 +29,10 @@ using ExprRef = uint32_t;
 using ValueRef = uint32_t;
 inline constexpr uint32_t kNone = 0xffffffffu;
 
-struct SymbolSpec { std::string name; int64_t lo = 0, hi = 0, multiple = 1; };
+struct SymbolSpec {
+  std::string name;
+  int64_t lo = 0, hi = 0, multiple = 1;
+};
 
 enum class Storage : uint8_t { kConstant, kInput, kAlias, kArena, kOwned };
 
@@ -37,65 +40,92 @@ struct ValueSpec {
   std::string name;
   DType dtype = DType::kF32;
   bool is_sequence = false;
-  std::vector<ExprRef> extents;      // kMaxRank right-aligned ones where rank != kNone
-  ExprRef rank = kNone;              // run-time rank
+  std::vector<ExprRef> extents;  // kMaxRank right-aligned ones where rank != kNone
+  ExprRef rank = kNone;          // run-time rank
   Storage storage = Storage::kOwned;
-  uint32_t index = kNone;            // kConstant: number in `constants`; kAlias: the value
-  ExprRef offset = kNone;            // kArena: in the chunk of segment `arena_segment` of the block that makes it
+  uint32_t index = kNone;  // kConstant: number in `constants`; kAlias: the value
+  ExprRef offset = kNone;  // kArena: in the chunk of segment `arena_segment` of the block that makes it
   uint32_t arena_segment = kNone;
-  ExprRef bytes = kNone;             // of tensors: size of the data
+  ExprRef bytes = kNone;  // of tensors: size of the data
 };
 
-struct DimSpec { uint32_t symbol = kNone; int64_t constant = 0; };
+struct DimSpec {
+  uint32_t symbol = kNone;
+  int64_t constant = 0;
+};
 struct InputSpec {
   std::string name;
   ValueRef value = kNone;
-  std::vector<DimSpec> dims;         // as the value's extents: right-aligned where the rank is known at run time only
+  std::vector<DimSpec> dims;  // as the value's extents: right-aligned where the rank is known at run time only
   uint32_t rank_symbol = kNone;
 };
-struct OutputSpec { std::string name; ValueRef value = kNone; };
+struct OutputSpec {
+  std::string name;
+  ValueRef value = kNone;
+};
 
-struct KernelSpec {                    // one version of a kernel
-  std::string name;                  // unique, an identifier
-  std::string family;                // the kernel: what all its versions compute
+struct KernelSpec {    // one version of a kernel
+  std::string name;    // unique, an identifier
+  std::string family;  // the kernel: what all its versions compute
   uint32_t version = 0;
-  std::string kernel_class;          // map, reduction, contraction, scatter, scan
-  std::string entry;                 // exported symbol in the images
-  std::string loop_text;             // loop IR, for the loop device, dumps and bisect
-  std::string source;                // the first op it came from
+  std::string kernel_class;  // map, reduction, contraction, scatter, scan
+  std::string entry;         // exported symbol in the images
+  std::string loop_text;     // loop IR, for the loop device, dumps and bisect
+  std::string source;        // the first op it came from
   bool flush_denormals = false;
 };
 
 struct LaunchVersion {
   uint32_t kernel = kNone;
-  ExprRef guard = kNone;             // 0 at run time: the next version; kNone: any shape
-  ExprRef iterations = kNone;        // of the outermost parallel loop (constant 1 without one)
-  ExprRef scratch_bytes = kNone;     // per thread
+  ExprRef guard = kNone;          // 0 at run time: the next version; kNone: any shape
+  ExprRef iterations = kNone;     // of the outermost parallel loop (constant 1 without one)
+  ExprRef scratch_bytes = kNone;  // per thread
 };
 struct LaunchStep {
-  std::vector<LaunchVersion> versions;   // the first whose guard holds is launched; the last has none
-  std::vector<ValueRef> arguments;   // buffers in the kernel's order, the same for all versions
+  std::vector<LaunchVersion> versions;  // the first whose guard holds is launched; the last has none
+  std::vector<ValueRef> arguments;      // buffers in the kernel's order, the same for all versions
   std::vector<ExprRef> params;
-  ExprRef work = kNone;              // about how many scalar operations all of it is; decides how many threads it gets
-  ExprRef empty_if_zero = kNone;     // 0 at run time: nothing to launch
-  std::string source;                // for the message of a failed index
+  ExprRef work = kNone;           // about how many scalar operations all of it is; decides how many threads it gets
+  ExprRef empty_if_zero = kNone;  // 0 at run time: nothing to launch
+  std::string source;             // for the message of a failed index
 };
-struct CopyStep { ValueRef from = kNone, to = kNone; };           // same bytes
-struct AliasStep { ValueRef from = kNone, to = kNone; };          // Reshape
-struct ReshapeDynamicStep { ValueRef data = kNone, shape = kNone, result = kNone; bool allow_zero = false; std::vector<uint32_t> defines; /* rank, extents.. */ std::string source; };
-struct BindStep { ValueRef value = kNone; std::vector<uint32_t> defines; std::string source; };
-struct CheckStep { ExprRef condition = kNone; std::string message; std::vector<ExprRef> arguments; };
+struct CopyStep {
+  ValueRef from = kNone, to = kNone;
+};  // same bytes
+struct AliasStep {
+  ValueRef from = kNone, to = kNone;
+};  // Reshape
+struct ReshapeDynamicStep {
+  ValueRef data = kNone, shape = kNone, result = kNone;
+  bool allow_zero = false;
+  std::vector<uint32_t> defines; /* rank, extents.. */
+  std::string source;
+};
+struct BindStep {
+  ValueRef value = kNone;
+  std::vector<uint32_t> defines;
+  std::string source;
+};
+struct CheckStep {
+  ExprRef condition = kNone;
+  std::string message;
+  std::vector<ExprRef> arguments;
+};
 enum class Procedure : uint8_t { kTopK, kNonZero, kUnique, kNonMaxSuppression, kDeterminant };
 struct ProcedureStep {
   Procedure procedure = Procedure::kTopK;
   std::vector<ValueRef> operands, results;
-  int64_t axis = -1;                 // top-k, unique (-1: flattened)
-  bool flag = false;                 // top-k: largest; unique: sorted; nms: center_point_box
-  uint32_t defines = kNone;          // symbol of the data-dependent extent
+  int64_t axis = -1;         // top-k, unique (-1: flattened)
+  bool flag = false;         // top-k: largest; unique: sorted; nms: center_point_box
+  uint32_t defines = kNone;  // symbol of the data-dependent extent
   std::string source;
 };
 /// Extents of results that are symbols of their own are bound from the value that the block gave.
-struct ExtentBinding { uint32_t symbol = kNone; uint32_t output = 0; uint32_t axis = 0; };   // axis == kNone: the rank
+struct ExtentBinding {
+  uint32_t symbol = kNone;
+  uint32_t output = 0;
+  uint32_t axis = 0;
+};  // axis == kNone: the rank
 struct IfStep {
   ValueRef condition = kNone;
   uint32_t then_block = kNone, else_block = kNone;
@@ -104,12 +134,12 @@ struct IfStep {
   std::string source;
 };
 struct LoopStep {
-  ValueRef trip_count = kNone, condition = kNone;     // kNone where absent
+  ValueRef trip_count = kNone, condition = kNone;  // kNone where absent
   std::vector<ValueRef> initial;
-  uint32_t body = kNone;                              // block inputs: iteration, carried..; outputs: condition?, carried.., scanned..
-  std::vector<ExtentBinding> body_bindings;           // output = carried number
-  std::vector<ValueRef> results;                      // carried.., scanned..
-  std::vector<ExtentBinding> bindings;                // output = result number; scanned results: axis 0 is the trip count
+  uint32_t body = kNone;  // block inputs: iteration, carried..; outputs: condition?, carried.., scanned..
+  std::vector<ExtentBinding> body_bindings;  // output = carried number
+  std::vector<ValueRef> results;             // carried.., scanned..
+  std::vector<ExtentBinding> bindings;       // output = result number; scanned results: axis 0 is the trip count
   std::string source;
 };
 enum class SequenceOp : uint8_t { kConstruct, kInsert, kErase, kAt, kLength, kSplit, kConcat };
@@ -118,32 +148,36 @@ struct SequenceStep {
   std::vector<ValueRef> operands;
   ValueRef result = kNone;
   int64_t axis = 0;
-  bool flag = false;                                  // split: keep_dims; concat: new_axis
-  std::vector<ExtentBinding> bindings;                // output 0
+  bool flag = false;                    // split: keep_dims; concat: new_axis
+  std::vector<ExtentBinding> bindings;  // output 0
   std::string source;
 };
 
-using Step = std::variant<LaunchStep, CopyStep, AliasStep, ReshapeDynamicStep, BindStep, CheckStep, ProcedureStep, IfStep, LoopStep, SequenceStep>;
+using Step = std::variant<LaunchStep, CopyStep, AliasStep, ReshapeDynamicStep, BindStep, CheckStep, ProcedureStep,
+                          IfStep, LoopStep, SequenceStep>;
 
 struct Segment {
-  uint32_t first_step = 0;           // runs to the next segment's first_step
-  uint32_t point = 0;                // its number in the order of execution over the whole program, bodies before what follows them
-  std::vector<ExprRef> nodes;        // to evaluate before it, ascending
+  uint32_t first_step = 0;  // runs to the next segment's first_step
+  uint32_t point = 0;  // its number in the order of execution over the whole program, bodies before what follows them
+  std::vector<ExprRef> nodes;  // to evaluate before it, ascending
   ExprRef arena_bytes = kNone;
 };
 
 struct BlockSpec {
   std::vector<ValueRef> inputs, outputs;
   std::vector<Step> steps;
-  std::vector<Segment> segments;     // at least one, starting at step 0
+  std::vector<Segment> segments;  // at least one, starting at step 0
 };
 
-struct Image { std::string isa; std::vector<uint8_t> bytes; };
+struct Image {
+  std::string isa;
+  std::vector<uint8_t> bytes;
+};
 
 struct Program {
-  std::string build;                 // of Stax, that made it
+  std::string build;  // of Stax, that made it
   std::vector<SymbolSpec> symbols;
-  std::vector<uint32_t> symbol_points;   // the segment (its `point`) from which each symbol is known
+  std::vector<uint32_t> symbol_points;  // the segment (its `point`) from which each symbol is known
   symbolic::FlatExprs exprs;
   std::vector<ValueSpec> values;
   std::vector<InputSpec> inputs;
@@ -155,7 +189,7 @@ struct Program {
   std::vector<std::string> warnings;
 };
 
-std::string print(const Program& program);            // `--stage plan`
+std::string print(const Program& program);  // `--stage plan`
 /// The file format: magic "STAXPROG", format version, checksum of the rest, sections; weights 64-byte aligned so that they can be mapped.
 std::vector<uint8_t> serialize(const Program& program);
 /// UserError where the bytes are no such file, of another version, damaged, or inconsistent (every reference is checked before anything runs).

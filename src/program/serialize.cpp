@@ -49,7 +49,9 @@ struct Reader {
   std::span<const uint8_t> in;
   const std::string& name;
   static constexpr bool kReads = true;
-  [[noreturn]] void damaged() const { user_error("'{}' is damaged: its description ends too early; make it again with `stax compile`", name); }
+  [[noreturn]] void damaged() const {
+    user_error("'{}' is damaged: its description ends too early; make it again with `stax compile`", name);
+  }
   template <Number T>
   void io(T& v) {
     if (in.size() < 8) damaged();
@@ -76,20 +78,38 @@ struct Reader {
 };
 
 // One description of every struct, for reading and for writing.
-template <class A, Number T> void fields(A& a, T& v) { a.io(v); }
-template <class A> void fields(A& a, std::string& v) { a.io(v); }
-template <class A> void fields(A& a, SymbolSpec& v);
-template <class A> void fields(A& a, symbolic::FlatNode& v);
-template <class A> void fields(A& a, ValueSpec& v);
-template <class A> void fields(A& a, DimSpec& v);
-template <class A> void fields(A& a, InputSpec& v);
-template <class A> void fields(A& a, OutputSpec& v);
-template <class A> void fields(A& a, KernelSpec& v);
-template <class A> void fields(A& a, ExtentBinding& v);
-template <class A> void fields(A& a, LaunchVersion& v);
-template <class A> void fields(A& a, Segment& v);
-template <class A> void fields(A& a, BlockSpec& v);
-template <class A> void fields(A& a, Step& v);
+template <class A, Number T>
+void fields(A& a, T& v) {
+  a.io(v);
+}
+template <class A>
+void fields(A& a, std::string& v) {
+  a.io(v);
+}
+template <class A>
+void fields(A& a, SymbolSpec& v);
+template <class A>
+void fields(A& a, symbolic::FlatNode& v);
+template <class A>
+void fields(A& a, ValueSpec& v);
+template <class A>
+void fields(A& a, DimSpec& v);
+template <class A>
+void fields(A& a, InputSpec& v);
+template <class A>
+void fields(A& a, OutputSpec& v);
+template <class A>
+void fields(A& a, KernelSpec& v);
+template <class A>
+void fields(A& a, ExtentBinding& v);
+template <class A>
+void fields(A& a, LaunchVersion& v);
+template <class A>
+void fields(A& a, Segment& v);
+template <class A>
+void fields(A& a, BlockSpec& v);
+template <class A>
+void fields(A& a, Step& v);
 
 template <class A, class T>
 void fields(A& a, std::vector<T>& v) {
@@ -101,33 +121,98 @@ void all(A& a, T&... v) {
   (fields(a, v), ...);
 }
 
-template <class A> void fields(A& a, SymbolSpec& v) { all(a, v.name, v.lo, v.hi, v.multiple); }
-template <class A> void fields(A& a, symbolic::FlatNode& v) { all(a, v.kind, v.value, v.args); }
-template <class A> void fields(A& a, ValueSpec& v) { all(a, v.name, v.dtype, v.is_sequence, v.extents, v.rank, v.storage, v.index, v.offset, v.arena_segment, v.bytes); }
-template <class A> void fields(A& a, DimSpec& v) { all(a, v.symbol, v.constant); }
-template <class A> void fields(A& a, InputSpec& v) { all(a, v.name, v.value, v.dims, v.rank_symbol); }
-template <class A> void fields(A& a, OutputSpec& v) { all(a, v.name, v.value); }
-template <class A> void fields(A& a, KernelSpec& v) { all(a, v.name, v.family, v.version, v.kernel_class, v.entry, v.loop_text, v.source, v.flush_denormals); }
-template <class A> void fields(A& a, ExtentBinding& v) { all(a, v.symbol, v.output, v.axis); }
-template <class A> void fields(A& a, Segment& v) { all(a, v.first_step, v.point, v.nodes, v.arena_bytes); }
-template <class A> void fields(A& a, BlockSpec& v) { all(a, v.inputs, v.outputs, v.steps, v.segments); }
-template <class A> void fields(A& a, LaunchVersion& v) { all(a, v.kernel, v.guard, v.iterations, v.scratch_bytes); }
-template <class A> void exact(A& a, LaunchStep& v) { all(a, v.versions, v.arguments, v.params, v.work, v.empty_if_zero, v.source); }
-template <class A> void exact(A& a, CopyStep& v) { all(a, v.from, v.to); }
-template <class A> void exact(A& a, AliasStep& v) { all(a, v.from, v.to); }
-template <class A> void exact(A& a, ReshapeDynamicStep& v) { all(a, v.data, v.shape, v.result, v.allow_zero, v.defines, v.source); }
-template <class A> void exact(A& a, BindStep& v) { all(a, v.value, v.defines, v.source); }
-template <class A> void exact(A& a, CheckStep& v) { all(a, v.condition, v.message, v.arguments); }
-template <class A> void exact(A& a, ProcedureStep& v) { all(a, v.procedure, v.operands, v.results, v.axis, v.flag, v.defines, v.source); }
-template <class A> void exact(A& a, IfStep& v) { all(a, v.condition, v.then_block, v.else_block, v.results, v.bindings, v.source); }
-template <class A> void exact(A& a, LoopStep& v) { all(a, v.trip_count, v.condition, v.initial, v.body, v.body_bindings, v.results, v.bindings, v.source); }
-template <class A> void exact(A& a, SequenceStep& v) { all(a, v.op, v.operands, v.result, v.axis, v.flag, v.bindings, v.source); }
+template <class A>
+void fields(A& a, SymbolSpec& v) {
+  all(a, v.name, v.lo, v.hi, v.multiple);
+}
+template <class A>
+void fields(A& a, symbolic::FlatNode& v) {
+  all(a, v.kind, v.value, v.args);
+}
+template <class A>
+void fields(A& a, ValueSpec& v) {
+  all(a, v.name, v.dtype, v.is_sequence, v.extents, v.rank, v.storage, v.index, v.offset, v.arena_segment, v.bytes);
+}
+template <class A>
+void fields(A& a, DimSpec& v) {
+  all(a, v.symbol, v.constant);
+}
+template <class A>
+void fields(A& a, InputSpec& v) {
+  all(a, v.name, v.value, v.dims, v.rank_symbol);
+}
+template <class A>
+void fields(A& a, OutputSpec& v) {
+  all(a, v.name, v.value);
+}
+template <class A>
+void fields(A& a, KernelSpec& v) {
+  all(a, v.name, v.family, v.version, v.kernel_class, v.entry, v.loop_text, v.source, v.flush_denormals);
+}
+template <class A>
+void fields(A& a, ExtentBinding& v) {
+  all(a, v.symbol, v.output, v.axis);
+}
+template <class A>
+void fields(A& a, Segment& v) {
+  all(a, v.first_step, v.point, v.nodes, v.arena_bytes);
+}
+template <class A>
+void fields(A& a, BlockSpec& v) {
+  all(a, v.inputs, v.outputs, v.steps, v.segments);
+}
+template <class A>
+void fields(A& a, LaunchVersion& v) {
+  all(a, v.kernel, v.guard, v.iterations, v.scratch_bytes);
+}
+template <class A>
+void exact(A& a, LaunchStep& v) {
+  all(a, v.versions, v.arguments, v.params, v.work, v.empty_if_zero, v.source);
+}
+template <class A>
+void exact(A& a, CopyStep& v) {
+  all(a, v.from, v.to);
+}
+template <class A>
+void exact(A& a, AliasStep& v) {
+  all(a, v.from, v.to);
+}
+template <class A>
+void exact(A& a, ReshapeDynamicStep& v) {
+  all(a, v.data, v.shape, v.result, v.allow_zero, v.defines, v.source);
+}
+template <class A>
+void exact(A& a, BindStep& v) {
+  all(a, v.value, v.defines, v.source);
+}
+template <class A>
+void exact(A& a, CheckStep& v) {
+  all(a, v.condition, v.message, v.arguments);
+}
+template <class A>
+void exact(A& a, ProcedureStep& v) {
+  all(a, v.procedure, v.operands, v.results, v.axis, v.flag, v.defines, v.source);
+}
+template <class A>
+void exact(A& a, IfStep& v) {
+  all(a, v.condition, v.then_block, v.else_block, v.results, v.bindings, v.source);
+}
+template <class A>
+void exact(A& a, LoopStep& v) {
+  all(a, v.trip_count, v.condition, v.initial, v.body, v.body_bindings, v.results, v.bindings, v.source);
+}
+template <class A>
+void exact(A& a, SequenceStep& v) {
+  all(a, v.op, v.operands, v.result, v.axis, v.flag, v.bindings, v.source);
+}
 
 template <size_t K = 0>
 void make_step(Step& v, size_t kind) {
   if constexpr (K < std::variant_size_v<Step>) {
-    if (kind == K) v.emplace<K>();
-    else make_step<K + 1>(v, kind);
+    if (kind == K)
+      v.emplace<K>();
+    else
+      make_step<K + 1>(v, kind);
   }
 }
 
@@ -144,14 +229,17 @@ void fields(A& a, Step& v) {
 
 template <class A>
 void describe(A& a, Program& p) {
-  all(a, p.build, p.symbols, p.symbol_points, p.exprs.nodes(), p.values, p.inputs, p.outputs, p.blocks, p.kernels, p.warnings);
+  all(a, p.build, p.symbols, p.symbol_points, p.exprs.nodes(), p.values, p.inputs, p.outputs, p.blocks, p.kernels,
+      p.warnings);
 }
 
 size_t aligned(size_t n) { return (n + 63) / 64 * 64; }
 
 }  // namespace
 
-bool is_program_file(std::span<const uint8_t> first_bytes) { return first_bytes.size() >= 8 && std::memcmp(first_bytes.data(), kMagic, 8) == 0; }
+bool is_program_file(std::span<const uint8_t> first_bytes) {
+  return first_bytes.size() >= 8 && std::memcmp(first_bytes.data(), kMagic, 8) == 0;
+}
 
 std::vector<uint8_t> serialize(const Program& program) {
   // The description is shared with the reader, which writes into it; this copy's fields are only read.
@@ -190,14 +278,17 @@ std::vector<uint8_t> serialize(const Program& program) {
 
 Program deserialize(std::span<const uint8_t> bytes, const std::string& name) {
   if (!is_program_file(bytes)) user_error("'{}' is no compiled program", name);
-  if (bytes.size() < kHeader) user_error("'{}' is damaged: it ends after {} bytes; make it again with `stax compile`", name, bytes.size());
+  if (bytes.size() < kHeader)
+    user_error("'{}' is damaged: it ends after {} bytes; make it again with `stax compile`", name, bytes.size());
   uint32_t format = 0;
   uint64_t sum = 0, length = 0;
   std::memcpy(&format, bytes.data() + 8, 4);
   std::memcpy(&sum, bytes.data() + 16, 8);
   std::memcpy(&length, bytes.data() + 24, 8);
-  if (format != kFormat) user_error("'{}' has format version {}, this build reads {}; compile the model again", name, format, kFormat);
-  if (hash_bytes(std::as_bytes(bytes.subspan(24))) != sum) user_error("'{}' is damaged: its checksum does not match; make it again with `stax compile`", name);
+  if (format != kFormat)
+    user_error("'{}' has format version {}, this build reads {}; compile the model again", name, format, kFormat);
+  if (hash_bytes(std::as_bytes(bytes.subspan(24))) != sum)
+    user_error("'{}' is damaged: its checksum does not match; make it again with `stax compile`", name);
   if (length > bytes.size() - kHeader) user_error("'{}' is damaged: its description is longer than the file", name);
   Program p;
   Reader r{bytes.subspan(kHeader, length), name};
@@ -221,7 +312,10 @@ Program deserialize(std::span<const uint8_t> bytes, const std::string& name) {
     p.images.push_back(std::move(i));
   }
   r.io(constants);
-  struct Shape { DType dtype; std::vector<int64_t> extents; };
+  struct Shape {
+    DType dtype;
+    std::vector<int64_t> extents;
+  };
   std::vector<Shape> shapes;
   for (size_t k = 0; k < constants; ++k) {
     Shape s{};

@@ -17,34 +17,44 @@ void for_each_operand(const Step& step, const std::function<void(ValueRef)>& f) 
   auto maybe = [&](ValueRef v) {
     if (v != kNone) f(v);
   };
-  std::visit(Overloaded{[&](const LaunchStep& s) { for (ValueRef v : s.arguments) f(v); },
-                        [&](const CopyStep& s) { f(s.from); },
-                        [&](const AliasStep& s) { f(s.from); },
+  std::visit(Overloaded{[&](const LaunchStep& s) {
+                          for (ValueRef v : s.arguments) f(v);
+                        },
+                        [&](const CopyStep& s) { f(s.from); }, [&](const AliasStep& s) { f(s.from); },
                         [&](const ReshapeDynamicStep& s) { f(s.data), f(s.shape); },
-                        [&](const BindStep& s) { f(s.value); },
-                        [&](const CheckStep&) {},
-                        [&](const ProcedureStep& s) { for (ValueRef v : s.operands) f(v); },
+                        [&](const BindStep& s) { f(s.value); }, [&](const CheckStep&) {},
+                        [&](const ProcedureStep& s) {
+                          for (ValueRef v : s.operands) f(v);
+                        },
                         [&](const IfStep& s) { f(s.condition); },
                         [&](const LoopStep& s) {
                           maybe(s.trip_count), maybe(s.condition);
                           for (ValueRef v : s.initial) f(v);
                         },
-                        [&](const SequenceStep& s) { for (ValueRef v : s.operands) f(v); }},
+                        [&](const SequenceStep& s) {
+                          for (ValueRef v : s.operands) f(v);
+                        }},
              step);
 }
 
 void for_each_result(const Step& step, const std::function<void(ValueRef)>& f) {
-  std::visit(Overloaded{[&](const LaunchStep& s) { for (ValueRef v : s.arguments) f(v); },   // those not made yet are its results
-                        [&](const CopyStep& s) { f(s.to); },
-                        [&](const AliasStep& s) { f(s.to); },
-                        [&](const ReshapeDynamicStep& s) { f(s.result); },
-                        [&](const BindStep&) {},
-                        [&](const CheckStep&) {},
-                        [&](const ProcedureStep& s) { for (ValueRef v : s.results) f(v); },
-                        [&](const IfStep& s) { for (ValueRef v : s.results) f(v); },
-                        [&](const LoopStep& s) { for (ValueRef v : s.results) f(v); },
-                        [&](const SequenceStep& s) { f(s.result); }},
-             step);
+  std::visit(
+      Overloaded{[&](const LaunchStep& s) {
+                   for (ValueRef v : s.arguments) f(v);
+                 },  // those not made yet are its results
+                 [&](const CopyStep& s) { f(s.to); }, [&](const AliasStep& s) { f(s.to); },
+                 [&](const ReshapeDynamicStep& s) { f(s.result); }, [&](const BindStep&) {}, [&](const CheckStep&) {},
+                 [&](const ProcedureStep& s) {
+                   for (ValueRef v : s.results) f(v);
+                 },
+                 [&](const IfStep& s) {
+                   for (ValueRef v : s.results) f(v);
+                 },
+                 [&](const LoopStep& s) {
+                   for (ValueRef v : s.results) f(v);
+                 },
+                 [&](const SequenceStep& s) { f(s.result); }},
+      step);
 }
 
 void for_each_block(const Step& step, const std::function<void(uint32_t)>& f) {
@@ -67,15 +77,18 @@ void for_each_expr(const Step& step, const std::function<void(ExprRef)>& f) {
 }
 
 std::string_view name_of(const Step& step) {
-  constexpr std::string_view kNames[] = {"launch", "copy", "alias", "reshape_dynamic", "bind", "check", "procedure", "if", "loop", "sequence"};
+  constexpr std::string_view kNames[] = {"launch",    "copy", "alias", "reshape_dynamic", "bind", "check",
+                                         "procedure", "if",   "loop",  "sequence"};
   return kNames[step.index()];
 }
 
 std::string_view source_of(const Step& step) {
   return std::visit(
       [](const auto& s) -> std::string_view {
-        if constexpr (requires { s.source; }) return s.source;
-        else return {};
+        if constexpr (requires { s.source; })
+          return s.source;
+        else
+          return {};
       },
       step);
 }

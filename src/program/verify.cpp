@@ -9,19 +9,22 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const Program& p) : p_(p), made_(p.values.size(), false), seen_(p.blocks.size(), false), computed_(p.exprs.nodes().size(), false) {}
+  explicit Verifier(const Program& p)
+      : p_(p), made_(p.values.size(), false), seen_(p.blocks.size(), false), computed_(p.exprs.nodes().size(), false) {}
 
   void run() {
     STAX_ASSERT(p_.symbol_points.size() == p_.symbols.size(), "symbol points");
     const auto& nodes = p_.exprs.nodes();
     for (size_t n = 0; n < nodes.size(); ++n) {
-      STAX_ASSERT(static_cast<uint8_t>(nodes[n].kind) <= static_cast<uint8_t>(symbolic::ExprKind::kSelect), "expression kind");
+      STAX_ASSERT(static_cast<uint8_t>(nodes[n].kind) <= static_cast<uint8_t>(symbolic::ExprKind::kSelect),
+                  "expression kind");
       for (uint32_t a : nodes[n].args) STAX_ASSERT(a < n, "expression {} uses a later one", n);
       size_t args = nodes[n].args.size();
       switch (nodes[n].kind) {
         case symbolic::ExprKind::kConstant: STAX_ASSERT(args == 0); break;
         case symbolic::ExprKind::kSymbol:
-          STAX_ASSERT(args == 0 && nodes[n].value >= 0 && static_cast<size_t>(nodes[n].value) < p_.symbols.size(), "symbol of expression {}", n);
+          STAX_ASSERT(args == 0 && nodes[n].value >= 0 && static_cast<size_t>(nodes[n].value) < p_.symbols.size(),
+                      "symbol of expression {}", n);
           break;
         case symbolic::ExprKind::kSelect: STAX_ASSERT(args == 3); break;
         case symbolic::ExprKind::kFloorDiv:
@@ -35,7 +38,9 @@ class Verifier {
       }
     }
     for (const ValueSpec& v : p_.values) {
-      STAX_ASSERT(static_cast<int>(v.dtype) < ir::kDTypeCount && static_cast<int>(v.storage) <= static_cast<int>(Storage::kOwned), "value kind");
+      STAX_ASSERT(static_cast<int>(v.dtype) < ir::kDTypeCount &&
+                      static_cast<int>(v.storage) <= static_cast<int>(Storage::kOwned),
+                  "value kind");
       for (ExprRef e : v.extents) expr(e);
       if (v.rank != kNone) expr(v.rank);
       if (v.bytes != kNone) expr(v.bytes);
@@ -45,20 +50,23 @@ class Verifier {
         STAX_ASSERT(p_.constants[v.index].extents().size() == v.extents.size(), "rank of a constant");
         for (size_t d = 0; d < v.extents.size(); ++d) {
           const auto& n = nodes[v.extents[d]];
-          STAX_ASSERT(n.kind == symbolic::ExprKind::kConstant && n.value == p_.constants[v.index].extents()[d], "extent of a constant");
+          STAX_ASSERT(n.kind == symbolic::ExprKind::kConstant && n.value == p_.constants[v.index].extents()[d],
+                      "extent of a constant");
         }
       }
     }
-    for (size_t v = 0; v < p_.values.size(); ++v) {   // no alias of itself, however long the chain
+    for (size_t v = 0; v < p_.values.size(); ++v) {  // no alias of itself, however long the chain
       if (p_.values[v].storage == Storage::kConstant) made_[v] = true;
       if (p_.values[v].storage == Storage::kAlias) STAX_ASSERT(p_.values[v].index < v, "alias of a later value");
       if (p_.values[v].storage == Storage::kArena) expr(p_.values[v].offset);
     }
     for (const InputSpec& i : p_.inputs) {
       STAX_ASSERT(i.value < p_.values.size() && p_.values[i.value].storage == Storage::kInput, "input '{}'", i.name);
-      STAX_ASSERT(p_.values[i.value].is_sequence || i.dims.size() == p_.values[i.value].extents.size(), "rank of input '{}'", i.name);
+      STAX_ASSERT(p_.values[i.value].is_sequence || i.dims.size() == p_.values[i.value].extents.size(),
+                  "rank of input '{}'", i.name);
       STAX_ASSERT(i.rank_symbol == kNone || i.rank_symbol < p_.symbols.size(), "rank of input '{}'", i.name);
-      for (const DimSpec& d : i.dims) STAX_ASSERT(d.symbol == kNone || d.symbol < p_.symbols.size(), "dim of input '{}'", i.name);
+      for (const DimSpec& d : i.dims)
+        STAX_ASSERT(d.symbol == kNone || d.symbol < p_.symbols.size(), "dim of input '{}'", i.name);
     }
     for (const KernelSpec& k : p_.kernels) STAX_ASSERT(!k.entry.empty(), "kernel without entry");
     STAX_ASSERT(!p_.blocks.empty(), "no block");
@@ -67,7 +75,9 @@ class Verifier {
   }
 
  private:
-  void expr(ExprRef e) const { STAX_ASSERT(e < p_.exprs.nodes().size(), "expression {} of {}", e, p_.exprs.nodes().size()); }
+  void expr(ExprRef e) const {
+    STAX_ASSERT(e < p_.exprs.nodes().size(), "expression {} of {}", e, p_.exprs.nodes().size());
+  }
   void use(ValueRef v) const {
     STAX_ASSERT(v < p_.values.size(), "value {} of {}", v, p_.values.size());
     STAX_ASSERT(made_[v], "value %{} '{}' is used before it is made", v, p_.values[v].name);
@@ -80,7 +90,9 @@ class Verifier {
     const BlockSpec& b = p_.blocks[number];
     STAX_ASSERT(!b.segments.empty() && b.segments[0].first_step == 0, "segments of block {}", number);
     for (size_t s = 1; s < b.segments.size(); ++s)
-      STAX_ASSERT(b.segments[s].first_step >= b.segments[s - 1].first_step && b.segments[s].first_step <= b.steps.size(), "segment order");
+      STAX_ASSERT(
+          b.segments[s].first_step >= b.segments[s - 1].first_step && b.segments[s].first_step <= b.steps.size(),
+          "segment order");
     size_t made = made_list_.size(), computed = computed_list_.size();
     for (ValueRef v : b.inputs) {
       STAX_ASSERT(v < p_.values.size() && p_.values[v].storage == Storage::kInput, "input of block {}", number);
@@ -98,7 +110,8 @@ class Verifier {
         STAX_ASSERT(l->versions.back().guard == kNone, "the last version of a launch takes any shape");
         // All arguments but the last are read.
         for (size_t k = 0; k < l->arguments.size(); ++k) {
-          STAX_ASSERT(l->arguments[k] < p_.values.size() && !p_.values[l->arguments[k]].is_sequence, "argument of a launch");
+          STAX_ASSERT(l->arguments[k] < p_.values.size() && !p_.values[l->arguments[k]].is_sequence,
+                      "argument of a launch");
           if (k + 1 < l->arguments.size()) use(l->arguments[k]);
         }
       } else {
@@ -113,8 +126,10 @@ class Verifier {
           STAX_ASSERT(p_.values[v].arena_segment <= segment, "arena segment of %{}", v);
           computed_expr(p_.values[v].offset);
         }
-        bool allocated_before = std::holds_alternative<LaunchStep>(step) || std::holds_alternative<CopyStep>(step) || storage == Storage::kArena;
-        if (const auto* p = std::get_if<ProcedureStep>(&step)) allocated_before |= p->procedure == Procedure::kTopK || p->procedure == Procedure::kDeterminant;
+        bool allocated_before = std::holds_alternative<LaunchStep>(step) || std::holds_alternative<CopyStep>(step) ||
+                                storage == Storage::kArena;
+        if (const auto* p = std::get_if<ProcedureStep>(&step))
+          allocated_before |= p->procedure == Procedure::kTopK || p->procedure == Procedure::kDeterminant;
         if (allocated_before) computed_expr(p_.values[v].bytes);
       });
       std::visit([this](const auto& exactly) { exact(exactly); }, step);
@@ -136,7 +151,8 @@ class Verifier {
       expr(e);
       const symbolic::FlatNode& n = p_.exprs.nodes()[e];
       for (uint32_t a : n.args) computed_expr(a);
-      if (n.kind == symbolic::ExprKind::kSymbol) STAX_ASSERT(p_.symbol_points[static_cast<size_t>(n.value)] == s.point, "symbol {} is not known here", n.value);
+      if (n.kind == symbolic::ExprKind::kSymbol)
+        STAX_ASSERT(p_.symbol_points[static_cast<size_t>(n.value)] == s.point, "symbol {} is not known here", n.value);
       if (!computed_[e]) computed_[e] = true, computed_list_.push_back(e);
     }
     if (s.arena_bytes != kNone) computed_expr(s.arena_bytes);
@@ -154,14 +170,17 @@ class Verifier {
   size_t rank(ValueRef v) const { return p_.values[v].extents.size(); }
   bool is_sequence(ValueRef v) const { return p_.values[v].is_sequence; }
   void tensor(ValueRef v) const { STAX_ASSERT(!is_sequence(v), "%{} is a sequence where a tensor is needed", v); }
-  void axis(int64_t a, ValueRef v) const { STAX_ASSERT(a >= 0 && static_cast<size_t>(a) < rank(v), "axis {} of %{}", a, v); }
+  void axis(int64_t a, ValueRef v) const {
+    STAX_ASSERT(a >= 0 && static_cast<size_t>(a) < rank(v), "axis {} of %{}", a, v);
+  }
 
   /// `sources` of an output: values whose extents may be what is bound.
   template <class Sources>
   void bindings(const std::vector<ExtentBinding>& list, size_t outputs, const Sources& sources) const {
     for (const ExtentBinding& b : list) {
       STAX_ASSERT(b.symbol < p_.symbols.size() && b.output < outputs, "extent binding");
-      for (ValueRef v : sources(b.output)) STAX_ASSERT(!is_sequence(v) && (b.axis == kNone || b.axis < rank(v)), "axis of an extent binding");
+      for (ValueRef v : sources(b.output))
+        STAX_ASSERT(!is_sequence(v) && (b.axis == kNone || b.axis < rank(v)), "axis of an extent binding");
     }
   }
 
@@ -188,12 +207,15 @@ class Verifier {
       known = known && p_.exprs.nodes()[e].kind == symbolic::ExprKind::kConstant;
       if (known) elements = symbolic::saturating_mul(elements, p_.exprs.nodes()[e].value);
     }
-    STAX_ASSERT(!known || (elements >= 0 && static_cast<uint64_t>(elements) >= s.defines.size()), "elements of a bound value");
+    STAX_ASSERT(!known || (elements >= 0 && static_cast<uint64_t>(elements) >= s.defines.size()),
+                "elements of a bound value");
     for (uint32_t d : s.defines) symbol(d);
   }
   void exact(const ProcedureStep& s) const {
     constexpr size_t kOperands[] = {1, 1, 1, 5, 1};
-    STAX_ASSERT(static_cast<size_t>(s.procedure) < 5 && s.operands.size() >= kOperands[static_cast<size_t>(s.procedure)] && !s.results.empty(), "procedure");
+    STAX_ASSERT(static_cast<size_t>(s.procedure) < 5 &&
+                    s.operands.size() >= kOperands[static_cast<size_t>(s.procedure)] && !s.results.empty(),
+                "procedure");
     for (ValueRef v : s.operands) tensor(v);
     for (ValueRef v : s.results) tensor(v);
     switch (s.procedure) {
@@ -217,7 +239,8 @@ class Verifier {
       block(n);
       const BlockSpec& b = p_.blocks[n];
       STAX_ASSERT(b.outputs.size() == s.results.size(), "outputs of a branch");
-      for (size_t k = 0; k < s.results.size(); ++k) STAX_ASSERT(is_sequence(b.outputs[k]) == is_sequence(s.results[k]), "kind of a branch's output");
+      for (size_t k = 0; k < s.results.size(); ++k)
+        STAX_ASSERT(is_sequence(b.outputs[k]) == is_sequence(s.results[k]), "kind of a branch's output");
     }
     bindings(s.bindings, s.results.size(), [&](uint32_t output) { return std::vector<ValueRef>{s.results[output]}; });
   }
@@ -228,34 +251,43 @@ class Verifier {
     const BlockSpec& body = p_.blocks[s.body];
     size_t carried = s.initial.size();
     STAX_ASSERT(body.inputs.size() == carried + 1, "inputs of a loop body");
-    STAX_ASSERT(body.outputs.size() == s.results.size() || body.outputs.size() == s.results.size() + 1, "outputs of a loop body");
+    STAX_ASSERT(body.outputs.size() == s.results.size() || body.outputs.size() == s.results.size() + 1,
+                "outputs of a loop body");
     STAX_ASSERT(s.results.size() >= carried, "results of a loop");
     size_t first = body.outputs.size() - s.results.size();
     if (first == 1) tensor(body.outputs[0]);
     for (size_t k = 0; k < s.results.size(); ++k) {
       bool sequence = is_sequence(s.results[k]);
       STAX_ASSERT(is_sequence(body.outputs[first + k]) == sequence, "kind of a body's output");
-      if (k < carried) STAX_ASSERT(is_sequence(s.initial[k]) == sequence && is_sequence(body.inputs[k + 1]) == sequence, "kind of a carried value");
-      else STAX_ASSERT(!sequence, "a scanned sequence");
+      if (k < carried)
+        STAX_ASSERT(is_sequence(s.initial[k]) == sequence && is_sequence(body.inputs[k + 1]) == sequence,
+                    "kind of a carried value");
+      else
+        STAX_ASSERT(!sequence, "a scanned sequence");
     }
-    bindings(s.body_bindings, carried, [&](uint32_t output) { return std::vector<ValueRef>{s.initial[output], body.outputs[first + output]}; });
+    bindings(s.body_bindings, carried,
+             [&](uint32_t output) { return std::vector<ValueRef>{s.initial[output], body.outputs[first + output]}; });
     bindings(s.bindings, s.results.size(), [&](uint32_t output) { return std::vector<ValueRef>{s.results[output]}; });
   }
   void exact(const SequenceStep& s) const {
     constexpr size_t kOperands[] = {0, 2, 1, 2, 1, 1, 1};
-    STAX_ASSERT(static_cast<size_t>(s.op) < 7 && s.operands.size() >= kOperands[static_cast<size_t>(s.op)], "sequence step");
+    STAX_ASSERT(static_cast<size_t>(s.op) < 7 && s.operands.size() >= kOperands[static_cast<size_t>(s.op)],
+                "sequence step");
     bool takes_sequence = s.op != SequenceOp::kConstruct && s.op != SequenceOp::kSplit;
-    bool gives_sequence = s.op == SequenceOp::kConstruct || s.op == SequenceOp::kInsert || s.op == SequenceOp::kErase || s.op == SequenceOp::kSplit;
-    for (size_t k = 0; k < s.operands.size(); ++k) STAX_ASSERT(is_sequence(s.operands[k]) == (takes_sequence && k == 0), "operand of a sequence step");
+    bool gives_sequence = s.op == SequenceOp::kConstruct || s.op == SequenceOp::kInsert || s.op == SequenceOp::kErase ||
+                          s.op == SequenceOp::kSplit;
+    for (size_t k = 0; k < s.operands.size(); ++k)
+      STAX_ASSERT(is_sequence(s.operands[k]) == (takes_sequence && k == 0), "operand of a sequence step");
     STAX_ASSERT(is_sequence(s.result) == gives_sequence, "result of a sequence step");
     bindings(s.bindings, 1, [&](uint32_t) { return std::vector<ValueRef>{s.result}; });
-    if (s.op == SequenceOp::kSplit) axis(s.axis < 0 ? s.axis + static_cast<int64_t>(rank(s.operands[0])) : s.axis, s.operands[0]);
+    if (s.op == SequenceOp::kSplit)
+      axis(s.axis < 0 ? s.axis + static_cast<int64_t>(rank(s.operands[0])) : s.axis, s.operands[0]);
   }
-  static constexpr size_t kMostAxes = 8;   // of a value of run-time rank
+  static constexpr size_t kMostAxes = 8;  // of a value of run-time rank
 
   const Program& p_;
   std::vector<bool> made_, seen_, computed_;
-  std::vector<ValueRef> made_list_;      // in order, so that what a block makes can be taken back
+  std::vector<ValueRef> made_list_;  // in order, so that what a block makes can be taken back
   std::vector<ExprRef> computed_list_;
 };
 

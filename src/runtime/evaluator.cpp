@@ -14,7 +14,8 @@ Evaluator::Evaluator(const program::Program& program) {
   }
 }
 
-void Evaluator::run(std::span<const program::ExprRef> nodes, std::span<const int64_t> symbols, std::span<int64_t> values) const {
+void Evaluator::run(std::span<const program::ExprRef> nodes, std::span<const int64_t> symbols,
+                    std::span<int64_t> values) const {
   for (program::ExprRef r : nodes) {
     const Node& n = nodes_[r];
     const uint32_t* a = args_.data() + n.first;

@@ -16,7 +16,11 @@ class Evaluator {
   void run(std::span<const program::ExprRef> nodes, std::span<const int64_t> symbols, std::span<int64_t> values) const;
 
  private:
-  struct Node { symbolic::ExprKind kind; uint32_t first, count; int64_t value; };
+  struct Node {
+    symbolic::ExprKind kind;
+    uint32_t first, count;
+    int64_t value;
+  };
   std::vector<Node> nodes_;
   std::vector<uint32_t> args_;
 };

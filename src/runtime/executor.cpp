@@ -25,7 +25,10 @@ constexpr int64_t kWorkPerThread = 40'000;
 constexpr int kCallsUntilTrim = 64;
 constexpr int64_t kTrimAbove = int64_t{16} << 20;
 
-int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 /// Denormals count as zero while it lives, in this thread.
 class FlushDenormals {
@@ -49,14 +52,20 @@ class FlushDenormals {
 }  // namespace
 
 Shared::Shared(std::shared_ptr<const Program> p, std::unique_ptr<KernelBackend> b, ModuleOptions o)
-    : program(std::move(p)), backend(std::move(b)), options(o), evaluator(*program), pool(o.threads), plans(o.plan_cache_entries) {
+    : program(std::move(p)),
+      backend(std::move(b)),
+      options(o),
+      evaluator(*program),
+      pool(o.threads),
+      plans(o.plan_cache_entries) {
   std::vector<bool> made(program->values.size(), false);
   for (const BlockSpec& block : program->blocks) {
     auto& steps = results.emplace_back();
     for (const Step& step : block.steps) {
       auto& list = steps.emplace_back();
       bool planned = std::holds_alternative<LaunchStep>(step) || std::holds_alternative<CopyStep>(step);
-      if (const auto* s = std::get_if<ProcedureStep>(&step)) planned = s->procedure == Procedure::kTopK || s->procedure == Procedure::kDeterminant;
+      if (const auto* s = std::get_if<ProcedureStep>(&step))
+        planned = s->procedure == Procedure::kTopK || s->procedure == Procedure::kDeterminant;
       for_each_result(step, [&](ValueRef v) {
         Storage storage = program->values[v].storage;
         if (planned && !made[v] && (storage == Storage::kArena || storage == Storage::kOwned)) list.push_back(v);
@@ -89,12 +98,16 @@ void Shared::find_placed_outputs() {
   for (uint32_t o = 0; o < program->outputs.size(); ++o) {
     const ValueSpec& spec = program->values[program->outputs[o].value];
     auto known_in = [&](uint32_t in) {
-      if (spec.is_sequence || (spec.rank != kNone && (known_from[spec.rank] == kNone || known_from[spec.rank] > in))) return false;
-      return std::all_of(spec.extents.begin(), spec.extents.end(), [&](ExprRef e) { return known_from[e] != kNone && known_from[e] <= in; });
+      if (spec.is_sequence || (spec.rank != kNone && (known_from[spec.rank] == kNone || known_from[spec.rank] > in)))
+        return false;
+      return std::all_of(spec.extents.begin(), spec.extents.end(),
+                         [&](ExprRef e) { return known_from[e] != kNone && known_from[e] <= in; });
     };
     output_is_planned.push_back(known_in(0));
     ValueRef v = root_of(*program, program->outputs[o].value);
-    if (made_in[v] != kNone && placed_output[v] == kNone && program->values[v].storage == Storage::kOwned && known_in(made_in[v])) placed_output[v] = o;
+    if (made_in[v] != kNone && placed_output[v] == kNone && program->values[v].storage == Storage::kOwned &&
+        known_in(made_in[v]))
+      placed_output[v] = o;
   }
 }
 
@@ -110,7 +123,8 @@ Context::Context(Shared& shared) : shared_(shared), program_(*shared.program) {
   procedure_scratch_.resize(scratch_.size());
   for (const BlockSpec& b : program_.blocks) arenas_.emplace_back(b.segments.size());
   for (size_t v = 0; v < program_.values.size(); ++v)
-    if (program_.values[v].storage == Storage::kConstant) data_[v] = const_cast<void*>(program_.constants[program_.values[v].index].data());
+    if (program_.values[v].storage == Storage::kConstant)
+      data_[v] = const_cast<void*>(program_.constants[program_.values[v].index].data());
 }
 
 std::vector<std::optional<std::vector<int64_t>>> Context::output_extents(std::span<const Item> inputs) {
@@ -118,12 +132,14 @@ std::vector<std::optional<std::vector<int64_t>>> Context::output_extents(std::sp
   plan_first_segment();
   std::vector<std::optional<std::vector<int64_t>>> result;
   for (size_t k = 0; k < program_.outputs.size(); ++k)
-    result.push_back(shared_.output_is_planned[k] ? std::optional(extents_of(program_.outputs[k].value)) : std::nullopt);
+    result.push_back(shared_.output_is_planned[k] ? std::optional(extents_of(program_.outputs[k].value))
+                                                  : std::nullopt);
   for (auto& s : sequences_) s.reset();
   return result;
 }
 
-std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* statistics, bool profile, OutputPlaces* places) {
+std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* statistics, bool profile,
+                                OutputPlaces* places) {
   statistics_ = statistics;
   places_ = places;
   profile_ = profile && statistics;
@@ -134,7 +150,7 @@ std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* st
   bind_inputs(inputs);
   plan_first_segment();
   if (statistics) statistics->dispatch_ns = now_ns() - start;
-  struct Release {   // whatever happens, nothing of this call stays behind
+  struct Release {  // whatever happens, nothing of this call stays behind
     Context& c;
     ~Release() {
       for (auto& o : c.owners_) o.reset();
@@ -216,7 +232,8 @@ void Context::run_block(uint32_t number) {
   enter_segment(number, 0);
   const auto& results = shared_.results[number];
   for (uint32_t s = 0; s < block.steps.size(); ++s) {
-    while (segment + 1 < block.segments.size() && block.segments[segment + 1].first_step == s) enter_segment(number, ++segment);
+    while (segment + 1 < block.segments.size() && block.segments[segment + 1].first_step == s)
+      enter_segment(number, ++segment);
     const Step& step = block.steps[s];
     for (ValueRef v : results[s]) allocate_result(number, v, source_of(step));
     std::visit([&](const auto& exact) { run_step(exact); }, step);
@@ -270,7 +287,8 @@ void Context::run_step(const LaunchStep& s) {
   Fault fault;
   if (scratch > 0)
     for (int w = 0; w < (wanted > 1 ? shared_.pool.threads() : 1); ++w)
-      if (scratch_bytes_[w] < scratch) scratch_[w].reset(), scratch_[w] = shared_.memory->allocate(scratch, s.source), scratch_bytes_[w] = scratch;
+      if (scratch_bytes_[w] < scratch)
+        scratch_[w].reset(), scratch_[w] = shared_.memory->allocate(scratch, s.source), scratch_bytes_[w] = scratch;
   struct Job {
     Context* c;
     uint32_t kernel;
@@ -282,14 +300,17 @@ void Context::run_step(const LaunchStep& s) {
     auto& j = *static_cast<Job*>(self);
     FlushDenormals flush(j.flush);
     try {
-      j.c->shared_.backend->run(j.kernel, j.c->buffers_.data(), j.c->params_.data(), begin, end, j.c->scratch_[worker].get(), j.fault);
+      j.c->shared_.backend->run(j.kernel, j.c->buffers_.data(), j.c->params_.data(), begin, end,
+                                j.c->scratch_[worker].get(), j.fault);
     } catch (...) {
       j.error = std::current_exception();
     }
   };
   int64_t start = profile_ ? now_ns() : 0;
-  if (wanted <= 1 || iterations <= 1) function(&job, 0, iterations, 0);
-  else shared_.pool.run({function, &job}, iterations, wanted);
+  if (wanted <= 1 || iterations <= 1)
+    function(&job, 0, iterations, 0);
+  else
+    shared_.pool.run({function, &job}, iterations, wanted);
   if (profile_) statistics_->kernel_ns[version.kernel] += now_ns() - start;
   ++launches_;
   if (statistics_) used_[version.kernel] = true;
@@ -301,10 +322,13 @@ void Context::run_step(const LaunchStep& s) {
     }
   }
   if (fault.failed)
-    user_error("{}: index {} is out of range for an extent of {}; indices must be in [{}, {}]", s.source, fault.index, fault.extent, -fault.extent, fault.extent - 1);
+    user_error("{}: index {} is out of range for an extent of {}; indices must be in [{}, {}]", s.source, fault.index,
+               fault.extent, -fault.extent, fault.extent - 1);
 }
 
-void Context::run_step(const CopyStep& s) { std::memcpy(data_[s.to], data_[s.from], static_cast<size_t>(value(program_.values[s.to].bytes))); }
+void Context::run_step(const CopyStep& s) {
+  std::memcpy(data_[s.to], data_[s.from], static_cast<size_t>(value(program_.values[s.to].bytes)));
+}
 
 void Context::run_step(const AliasStep& s) {
   data_[s.to] = data_[s.from];
@@ -315,7 +339,8 @@ void Context::run_step(const ReshapeDynamicStep& s) {
   std::vector<int64_t> from = extents_of(s.data), shape;
   int64_t n = count_of(s.shape);
   const auto* elements = static_cast<const int64_t*>(data_[s.shape]);
-  if (n > 8) user_error("{}: a shape of {} extents, more than the 8 that a value of run-time rank may have", s.source, n);
+  if (n > 8)
+    user_error("{}: a shape of {} extents, more than the 8 that a value of run-time rank may have", s.source, n);
   int64_t known = 1, unknown = -1, total = count_of(s.data);
   for (int64_t k = 0; k < n; ++k) {
     int64_t e = elements[k];
@@ -323,7 +348,8 @@ void Context::run_step(const ReshapeDynamicStep& s) {
       if (unknown >= 0) user_error("{}: the shape has more than one -1", s.source);
       unknown = k;
     } else if (e == 0 && !s.allow_zero) {
-      if (k >= static_cast<int64_t>(from.size())) user_error("{}: the shape has 0 (copy) at axis {}, but the input has rank {}", s.source, k, from.size());
+      if (k >= static_cast<int64_t>(from.size()))
+        user_error("{}: the shape has 0 (copy) at axis {}, but the input has rank {}", s.source, k, from.size());
       e = from[static_cast<size_t>(k)];
     } else if (e < 0) {
       user_error("{}: the shape has the extent {}", s.source, e);
@@ -335,7 +361,8 @@ void Context::run_step(const ReshapeDynamicStep& s) {
   int64_t made = 1;
   for (int64_t e : shape) made = symbolic::saturating_mul(made, e);
   if (made != total)
-    user_error("{}: cannot reshape [{}] with {} elements to [{}] with {} elements", s.source, fmt::join(from, ", "), total, fmt::join(std::vector<int64_t>(elements, elements + n), ", "), made);
+    user_error("{}: cannot reshape [{}] with {} elements to [{}] with {} elements", s.source, fmt::join(from, ", "),
+               total, fmt::join(std::vector<int64_t>(elements, elements + n), ", "), made);
   define(s.defines[0], static_cast<int64_t>(shape.size()), s.source);
   size_t pad = s.defines.size() - 1 - shape.size();
   for (size_t k = 1; k < s.defines.size(); ++k) define(s.defines[k], k - 1 < pad ? 1 : shape[k - 1 - pad], s.source);
@@ -346,14 +373,17 @@ void Context::run_step(const ReshapeDynamicStep& s) {
 void Context::run_step(const BindStep& s) {
   DType t = program_.values[s.value].dtype;
   if (count_of(s.value) < static_cast<int64_t>(s.defines.size()))
-    user_error("{}: '{}' has {} elements and {} are needed", s.source, program_.values[s.value].name, count_of(s.value), s.defines.size());
-  for (size_t k = 0; k < s.defines.size(); ++k) define(s.defines[k], ir::load_element(t, data_[s.value], static_cast<int64_t>(k)).i, s.source);
+    user_error("{}: '{}' has {} elements and {} are needed", s.source, program_.values[s.value].name, count_of(s.value),
+               s.defines.size());
+  for (size_t k = 0; k < s.defines.size(); ++k)
+    define(s.defines[k], ir::load_element(t, data_[s.value], static_cast<int64_t>(k)).i, s.source);
 }
 
 void Context::define(uint32_t symbol, int64_t v, std::string_view source) {
   const SymbolSpec& spec = program_.symbols[symbol];
   if (v < spec.lo || v > spec.hi) {
-    if (spec.lo == 0 && v < 0) user_error("{}: the value {} is negative where a size is needed ('{}')", source, v, spec.name);
+    if (spec.lo == 0 && v < 0)
+      user_error("{}: the value {} is negative where a size is needed ('{}')", source, v, spec.name);
     user_error("{}: the value {} of '{}' is outside of its range {}..{}", source, v, spec.name, spec.lo, spec.hi);
   }
   symbols_[symbol] = v;
@@ -369,11 +399,15 @@ void Context::run_step(const CheckStep& s) {
     const char* end = s.message.data() + s.message.size();
     if (s.message[at] == '{') {
       auto [after, error] = std::from_chars(first, end, number);
-      if (error != std::errc() || after == end || *after != '}') number = s.arguments.size();
-      else if (number < s.arguments.size()) at = static_cast<size_t>(after + 1 - s.message.data());
+      if (error != std::errc() || after == end || *after != '}')
+        number = s.arguments.size();
+      else if (number < s.arguments.size())
+        at = static_cast<size_t>(after + 1 - s.message.data());
     }
-    if (number < s.arguments.size()) text += std::to_string(value(s.arguments[number]));
-    else text += s.message[at++];
+    if (number < s.arguments.size())
+      text += std::to_string(value(s.arguments[number]));
+    else
+      text += s.message[at++];
   }
   throw UserError(text);
 }
@@ -384,8 +418,11 @@ void Context::run_step(const IfStep& s) {
   const BlockSpec& block = program_.blocks[chosen];
   for (size_t k = 0; k < s.results.size(); ++k) {
     ValueRef from = block.outputs[k], to = s.results[k];
-    if (program_.values[from].is_sequence) sequences_[to] = sequences_[from];
-    else data_[to] = data_[from], owners_[to] = owners_[from], bind(s.bindings, static_cast<uint32_t>(k), padded_extents_of(from), s.source);
+    if (program_.values[from].is_sequence)
+      sequences_[to] = sequences_[from];
+    else
+      data_[to] = data_[from], owners_[to] = owners_[from],
+      bind(s.bindings, static_cast<uint32_t>(k), padded_extents_of(from), s.source);
     for (const ExtentBinding& b : s.bindings)
       if (b.output == k && b.axis == kNone) define(b.symbol, static_cast<int64_t>(extents_of(from).size()), s.source);
   }
@@ -395,10 +432,14 @@ void Context::run_step(const LoopStep& s) {
   const BlockSpec& body = program_.blocks[s.body];
   int64_t trips = s.trip_count == kNone ? symbolic::kPosInf : read_int(s.trip_count);
   bool go = s.condition == kNone || read_int(s.condition) != 0;
-  size_t carried = s.initial.size(), first = body.outputs.size() - s.results.size();   // 1 if the body gives a condition
+  size_t carried = s.initial.size(), first = body.outputs.size() - s.results.size();  // 1 if the body gives a condition
   size_t scanned = s.results.size() - carried;
   std::vector<ValueRef> source = s.initial;
-  struct Scan { std::vector<int64_t> extents; std::vector<std::shared_ptr<void>> parts; std::vector<char> bytes; };
+  struct Scan {
+    std::vector<int64_t> extents;
+    std::vector<std::shared_ptr<void>> parts;
+    std::vector<char> bytes;
+  };
   std::vector<Scan> scans(scanned);
   std::vector<void*> next_data(carried);
   std::vector<std::shared_ptr<void>> next_owners(carried);
@@ -410,7 +451,7 @@ void Context::run_step(const LoopStep& s) {
     for (size_t k = 0; k < carried; ++k) {
       next_data[k] = data_[source[k]];
       next_owners[k] = owners_[source[k]];
-      if (next_data[k] == &iteration_[s.body]) {   // the iteration number itself, which is about to change
+      if (next_data[k] == &iteration_[s.body]) {  // the iteration number itself, which is about to change
         next_owners[k] = shared_.memory->allocate(sizeof(int64_t), s.source);
         next_data[k] = std::memcpy(next_owners[k].get(), &iteration_[s.body], sizeof(int64_t));
       }
@@ -442,11 +483,15 @@ void Context::run_step(const LoopStep& s) {
       ValueRef v = body.outputs[first + carried + k];
       Scan& scan = scans[k];
       std::vector<int64_t> extents = extents_of(v);
-      if (iteration == 0) scan.extents = extents;
+      if (iteration == 0)
+        scan.extents = extents;
       else if (extents != scan.extents)
-        user_error("{}: scanned output {} has extents [{}] in iteration {} and [{}] before", s.source, k, fmt::join(extents, ", "), iteration, fmt::join(scan.extents, ", "));
+        user_error("{}: scanned output {} has extents [{}] in iteration {} and [{}] before", s.source, k,
+                   fmt::join(extents, ", "), iteration, fmt::join(scan.extents, ", "));
       size_t bytes = static_cast<size_t>(count_of(v)) * ir::byte_size(program_.values[v].dtype);
-      if (iteration == 0 && trips < (int64_t{1} << 32) && s.condition == kNone && static_cast<double>(trips) * static_cast<double>(bytes) < 1e9) scan.bytes.reserve(bytes * static_cast<size_t>(trips));
+      if (iteration == 0 && trips < (int64_t{1} << 32) && s.condition == kNone &&
+          static_cast<double>(trips) * static_cast<double>(bytes) < 1e9)
+        scan.bytes.reserve(bytes * static_cast<size_t>(trips));
       const char* data = static_cast<const char*>(data_[v]);
       scan.bytes.insert(scan.bytes.end(), data, data + bytes);
     }
@@ -465,10 +510,13 @@ void Context::run_step(const LoopStep& s) {
     ValueRef to = s.results[carried + k];
     const ValueSpec& spec = program_.values[to];
     std::vector<int64_t> extents{iteration};
-    if (iteration > 0) extents.insert(extents.end(), scans[k].extents.begin(), scans[k].extents.end());
-    else extents.resize(std::max<size_t>(1, spec.extents.size()), 0);
+    if (iteration > 0)
+      extents.insert(extents.end(), scans[k].extents.begin(), scans[k].extents.end());
+    else
+      extents.resize(std::max<size_t>(1, spec.extents.size()), 0);
     int64_t rank = static_cast<int64_t>(extents.size());
-    if (spec.rank != kNone) extents.insert(extents.begin(), spec.extents.size() - std::min(spec.extents.size(), extents.size()), 1);
+    if (spec.rank != kNone)
+      extents.insert(extents.begin(), spec.extents.size() - std::min(spec.extents.size(), extents.size()), 1);
     bind(s.bindings, static_cast<uint32_t>(carried + k), extents, s.source);
     for (const ExtentBinding& b : s.bindings)
       if (b.output == carried + k && b.axis == kNone) define(b.symbol, rank, s.source);
@@ -506,7 +554,8 @@ int64_t Context::read_int(ValueRef v) const {
   return ir::load_element(program_.values[v].dtype, data_[v], 0).i;
 }
 
-void Context::bind(const std::vector<ExtentBinding>& bindings, uint32_t output, const std::vector<int64_t>& extents, std::string_view source) {
+void Context::bind(const std::vector<ExtentBinding>& bindings, uint32_t output, const std::vector<int64_t>& extents,
+                   std::string_view source) {
   for (const ExtentBinding& b : bindings)
     if (b.output == output && b.axis != kNone && b.axis < extents.size()) define(b.symbol, extents[b.axis], source);
 }

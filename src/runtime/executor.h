@@ -49,7 +49,12 @@ class Context {
  private:
   using ExprRef = program::ExprRef;
   using ValueRef = program::ValueRef;
-  struct Arena { std::shared_ptr<void> memory; int64_t bytes = 0; int64_t recent_need = 0; int calls = 0; };
+  struct Arena {
+    std::shared_ptr<void> memory;
+    int64_t bytes = 0;
+    int64_t recent_need = 0;
+    int calls = 0;
+  };
 
   void bind_inputs(std::span<const Item> inputs);
   void plan_first_segment();
@@ -83,10 +88,11 @@ class Context {
   std::vector<int64_t> extents_of(ValueRef v) const;
   std::vector<int64_t> padded_extents_of(ValueRef v) const;
   int64_t count_of(ValueRef v) const;
-  int64_t read_int(ValueRef v) const;            // of one element
+  int64_t read_int(ValueRef v) const;  // of one element
   void define(uint32_t symbol, int64_t value, std::string_view source);
-  void bind(const std::vector<program::ExtentBinding>& bindings, uint32_t output, const std::vector<int64_t>& extents, std::string_view source);
-  Tensor tensor_of(ValueRef v);                  // with its own memory
+  void bind(const std::vector<program::ExtentBinding>& bindings, uint32_t output, const std::vector<int64_t>& extents,
+            std::string_view source);
+  Tensor tensor_of(ValueRef v);  // with its own memory
   void set_tensor(ValueRef v, const Tensor& t);
   int64_t value(ExprRef e) const { return values_[e]; }
 
@@ -97,13 +103,13 @@ class Context {
   std::vector<std::shared_ptr<void>> owners_;
   std::vector<std::shared_ptr<const Sequence>> sequences_;
   std::vector<std::vector<Arena>> arenas_;
-  std::vector<int64_t> iteration_;               // by body block
-  std::vector<std::shared_ptr<void>> scratch_;   // by worker
+  std::vector<int64_t> iteration_;              // by body block
+  std::vector<std::shared_ptr<void>> scratch_;  // by worker
   std::vector<int64_t> scratch_bytes_;
-  std::vector<procedures::Scratch> procedure_scratch_;   // by worker
+  std::vector<procedures::Scratch> procedure_scratch_;  // by worker
   std::vector<int64_t> params_;
   std::vector<void*> buffers_;
-  std::vector<int64_t> key_;                     // of the shape plan
+  std::vector<int64_t> key_;  // of the shape plan
   CallStatistics* statistics_ = nullptr;
   OutputPlaces* places_ = nullptr;
   bool profile_ = false;

@@ -26,7 +26,7 @@ void Context::parallel(int64_t iterations, int64_t work, const F& f) {
   struct Job {
     const F* f;
     std::atomic<bool> failed{false};
-    std::exception_ptr error;        // of the first that failed
+    std::exception_ptr error;  // of the first that failed
   } job{&f};
   auto function = [](void* self, int64_t begin, int64_t end, int worker) {
     auto& j = *static_cast<Job*>(self);
@@ -58,7 +58,8 @@ void Context::run_top_k(const ProcedureStep& s) {
   DType t = program_.values[in].dtype;
   auto* indices = s.results.size() > 1 ? static_cast<int64_t*>(data_[s.results[1]]) : nullptr;
   parallel(view.rows(), view.rows() * view.count * 16, [&](int64_t begin, int64_t end, int worker) {
-    procedures::top_k(t, data_[in], view, k, s.flag, data_[s.results[0]], indices, begin, end, procedure_scratch_[worker]);
+    procedures::top_k(t, data_[in], view, k, s.flag, data_[s.results[0]], indices, begin, end,
+                      procedure_scratch_[worker]);
   });
 }
 
@@ -68,7 +69,8 @@ void Context::run_nonzero(const ProcedureStep& s) {
   std::vector<int64_t> extents = extents_of(in);
   int64_t n = count_of(in), found = procedures::count_nonzero(t, data_[in], 0, n);
   define(s.defines, found, s.source);
-  auto* out = static_cast<int64_t*>(allocate_owned(s.results[0], found * static_cast<int64_t>(extents.size()) * 8, s.source));
+  auto* out =
+      static_cast<int64_t*>(allocate_owned(s.results[0], found * static_cast<int64_t>(extents.size()) * 8, s.source));
   procedures::write_nonzero(t, data_[in], extents, 0, n, out, found, 0);
 }
 
@@ -77,8 +79,10 @@ void Context::run_unique(const ProcedureStep& s) {
   DType t = program_.values[in].dtype;
   std::vector<int64_t> extents = extents_of(in);
   procedures::AxisView view;
-  if (s.axis >= 0) view = procedures::view_along(extents, static_cast<int>(s.axis));
-  else view.count = count_of(in);
+  if (s.axis >= 0)
+    view = procedures::view_along(extents, static_cast<int>(s.axis));
+  else
+    view.count = count_of(in);
   int64_t n = view.count;
   procedures::UniqueOutputs out;
   out.items = allocate_owned(s.results[0], count_of(in) * static_cast<int64_t>(ir::byte_size(t)), s.source);
@@ -91,7 +95,8 @@ void Context::run_unique(const ProcedureStep& s) {
 void Context::run_suppression(const ProcedureStep& s) {
   std::vector<int64_t> boxes = extents_of(s.operands[0]), scores = extents_of(s.operands[1]);
   if (boxes.size() != 3 || scores.size() != 3 || boxes[2] != 4 || boxes[0] != scores[0] || boxes[1] != scores[2])
-    user_error("{}: boxes [{}] must be [batches, boxes, 4] and scores [{}] must be [batches, classes, boxes]", s.source, fmt::join(boxes, ", "), fmt::join(scores, ", "));
+    user_error("{}: boxes [{}] must be [batches, boxes, 4] and scores [{}] must be [batches, classes, boxes]", s.source,
+               fmt::join(boxes, ", "), fmt::join(scores, ", "));
   procedures::SuppressionOptions options;
   options.batches = scores[0];
   options.classes = scores[1];
@@ -103,8 +108,9 @@ void Context::run_suppression(const ProcedureStep& s) {
   options.center_point_box = s.flag;
   int64_t pairs = options.batches * options.classes, capacity = procedures::suppression_capacity(options);
   std::shared_ptr<void> rows = shared_.memory->allocate(symbolic::saturating_mul(pairs, capacity * 24), s.source);
-  int64_t found = procedures::non_max_suppression(program_.values[s.operands[0]].dtype, data_[s.operands[0]], data_[s.operands[1]], options, 0, pairs,
-                                                  static_cast<int64_t*>(rows.get()), procedure_scratch_[0]);
+  int64_t found =
+      procedures::non_max_suppression(program_.values[s.operands[0]].dtype, data_[s.operands[0]], data_[s.operands[1]],
+                                      options, 0, pairs, static_cast<int64_t*>(rows.get()), procedure_scratch_[0]);
   define(s.defines, found, s.source);
   void* out = allocate_owned(s.results[0], found * 24, s.source);
   if (found > 0) std::memcpy(out, rows.get(), static_cast<size_t>(found) * 24);

@@ -31,7 +31,9 @@ Tensor cut(const Tensor& t, size_t axis, int64_t from, int64_t count, MemoryPool
   auto* to = static_cast<char*>(r.owner.get());
   const auto* start = static_cast<const char*>(t.data);
   if (count * inner > 0)
-    for (int64_t o = 0; o < outer; ++o) std::memcpy(to + o * count * inner, start + (o * t.extents[axis] + from) * inner, static_cast<size_t>(count * inner));
+    for (int64_t o = 0; o < outer; ++o)
+      std::memcpy(to + o * count * inner, start + (o * t.extents[axis] + from) * inner,
+                  static_cast<size_t>(count * inner));
   return r;
 }
 
@@ -132,7 +134,9 @@ void Context::run_step(const SequenceStep& s) {
         if (s.flag) e.insert(e.begin() + static_cast<long>(axis), 1);
         bool fits = e.size() == r.extents.size();
         for (size_t d = 0; fits && d < e.size(); ++d) fits = d == axis || e[d] == r.extents[d];
-        if (!fits) user_error("{}: elements [{}] and [{}] cannot be concatenated along axis {}", s.source, fmt::join(from[0].extents, ", "), fmt::join(t.extents, ", "), axis);
+        if (!fits)
+          user_error("{}: elements [{}] and [{}] cannot be concatenated along axis {}", s.source,
+                     fmt::join(from[0].extents, ", "), fmt::join(t.extents, ", "), axis);
         r.extents[axis] += e[axis];
       }
       int64_t outer = 1, inner = static_cast<int64_t>(ir::byte_size(r.dtype));
@@ -145,7 +149,8 @@ void Context::run_step(const SequenceStep& s) {
         int64_t n = s.flag ? 1 : t.extents[axis];
         if (n * inner > 0)
           for (int64_t o = 0; o < outer; ++o)
-            std::memcpy(static_cast<char*>(r.owner.get()) + (o * r.extents[axis] + at) * inner, static_cast<const char*>(t.data) + o * n * inner, static_cast<size_t>(n * inner));
+            std::memcpy(static_cast<char*>(r.owner.get()) + (o * r.extents[axis] + at) * inner,
+                        static_cast<const char*>(t.data) + o * n * inner, static_cast<size_t>(n * inner));
         at += n;
       }
       return give_tensor(r);

@@ -14,9 +14,11 @@ bool executes(const std::string& isa) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (isa == "avx512")
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
-  if (isa == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  if (isa == "avx2")
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   return isa == "baseline" && __builtin_cpu_supports("sse4.2");
 #else
   return false;
@@ -51,7 +53,8 @@ class NativeBackend final : public KernelBackend {
   ~NativeBackend() override {
     if (handle_) ::dlclose(handle_), ::close(file_);
   }
-  void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch, Fault* fault) override {
+  void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch,
+           Fault* fault) override {
     entries_[kernel](buffers, params, begin, end, scratch, fault);
   }
 
@@ -64,7 +67,9 @@ class NativeBackend final : public KernelBackend {
 /// Of a program without kernels.
 class NoBackend final : public KernelBackend {
  public:
-  void run(uint32_t kernel, void* const*, const int64_t*, int64_t, int64_t, void*, Fault*) override { throw InternalError("no kernel " + std::to_string(kernel)); }
+  void run(uint32_t kernel, void* const*, const int64_t*, int64_t, int64_t, void*, Fault*) override {
+    throw InternalError("no kernel " + std::to_string(kernel));
+  }
 };
 
 }  // namespace
@@ -76,7 +81,8 @@ std::unique_ptr<KernelBackend> map_native_image(const program::Program& program)
       if (image.isa == isa && executes(image.isa)) return std::make_unique<NativeBackend>(program, image);
   std::string have;
   for (const program::Image& image : program.images) have += (have.empty() ? "" : ", ") + image.isa;
-  user_error("the program holds native code for {} and this machine executes none of it; compile it again here", have.empty() ? "no machine" : have);
+  user_error("the program holds native code for {} and this machine executes none of it; compile it again here",
+             have.empty() ? "no machine" : have);
 }
 
 }  // namespace stax::runtime

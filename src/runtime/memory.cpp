@@ -31,7 +31,8 @@ void MemoryPool::trim() {
 }
 
 std::shared_ptr<void> MemoryPool::allocate(int64_t bytes, const std::string& what) {
-  if (bytes < 0 || bytes > kMaxBytes) user_error("{}: cannot allocate {} bytes; check the sizes that lead to this shape", what, bytes);
+  if (bytes < 0 || bytes > kMaxBytes)
+    user_error("{}: cannot allocate {} bytes; check the sizes that lead to this shape", what, bytes);
   size_t size = rounded(std::max<size_t>(64, static_cast<size_t>(bytes)));
   void* data = nullptr;
   {
@@ -49,7 +50,8 @@ std::shared_ptr<void> MemoryPool::allocate(int64_t bytes, const std::string& wha
     trim();
     data = std::aligned_alloc(64, size);
   }
-  if (!data) user_error("{}: out of memory: {} bytes could not be allocated; use smaller inputs or free memory", what, bytes);
+  if (!data)
+    user_error("{}: out of memory: {} bytes could not be allocated; use smaller inputs or free memory", what, bytes);
   int64_t now = live_.fetch_add(static_cast<int64_t>(size)) + static_cast<int64_t>(size);
   for (int64_t peak = peak_.load(); now > peak && !peak_.compare_exchange_weak(peak, now);) {
   }
@@ -62,7 +64,8 @@ void MemoryPool::give_back(void* data, size_t bytes) {
     std::lock_guard lock(mutex_);
     size_t limit = std::max(kAlwaysKept, static_cast<size_t>(std::max<int64_t>(0, now)));
     if (free_bytes_ + bytes <= limit) {
-      auto it = std::lower_bound(free_.begin(), free_.end(), bytes, [](const Free& f, size_t s) { return f.bytes < s; });
+      auto it =
+          std::lower_bound(free_.begin(), free_.end(), bytes, [](const Free& f, size_t s) { return f.bytes < s; });
       free_.insert(it, {data, bytes});
       free_bytes_ += bytes;
       return;

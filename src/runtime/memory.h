@@ -25,10 +25,13 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   void trim();
 
  private:
-  struct Free { void* data; size_t bytes; };
+  struct Free {
+    void* data;
+    size_t bytes;
+  };
   void give_back(void* data, size_t bytes);
   std::mutex mutex_;
-  std::vector<Free> free_;           // ascending by size
+  std::vector<Free> free_;  // ascending by size
   size_t free_bytes_ = 0;
   std::atomic<int64_t> live_{0}, peak_{0};
 };

@@ -15,7 +15,8 @@ struct Module::Impl {
   Shared shared;
   std::mutex mutex;
   std::vector<std::unique_ptr<Context>> idle;
-  Impl(std::shared_ptr<const program::Program> p, std::unique_ptr<KernelBackend> b, ModuleOptions o) : shared(std::move(p), std::move(b), o) {}
+  Impl(std::shared_ptr<const program::Program> p, std::unique_ptr<KernelBackend> b, ModuleOptions o)
+      : shared(std::move(p), std::move(b), o) {}
 
   /// A context for one call. One whose call failed is as good as any: every call binds everything anew.
   class Borrowed {
@@ -39,7 +40,8 @@ struct Module::Impl {
   };
 };
 
-Module::Module(std::shared_ptr<const program::Program> program, std::unique_ptr<KernelBackend> backend, ModuleOptions options) {
+Module::Module(std::shared_ptr<const program::Program> program, std::unique_ptr<KernelBackend> backend,
+               ModuleOptions options) {
   if (options.threads <= 0) options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   impl_ = std::make_unique<Impl>(std::move(program), std::move(backend), options);
   int64_t weights = 0;
@@ -51,7 +53,8 @@ Module::~Module() = default;
 
 const program::Program& Module::program() const { return *impl_->shared.program; }
 
-std::vector<Item> Module::run(std::span<const Item> inputs, CallStatistics* statistics, bool profile, OutputPlaces* places) {
+std::vector<Item> Module::run(std::span<const Item> inputs, CallStatistics* statistics, bool profile,
+                              OutputPlaces* places) {
   Impl::Borrowed context(*impl_);
   std::vector<Item> outputs = context->call(inputs, statistics, profile, places);
   impl_->shared.statistics.peak_bytes = impl_->shared.memory->peak_bytes();

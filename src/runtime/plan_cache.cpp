@@ -20,7 +20,8 @@ std::shared_ptr<const ShapePlan> PlanCache::find(std::span<const int64_t> symbol
   std::lock_guard lock(mutex_);
   auto [first, last] = by_hash_.equal_range(key);
   for (auto it = first; it != last; ++it) {
-    if (!std::equal(symbols.begin(), symbols.end(), it->second->plan->symbols.begin(), it->second->plan->symbols.end())) continue;
+    if (!std::equal(symbols.begin(), symbols.end(), it->second->plan->symbols.begin(), it->second->plan->symbols.end()))
+      continue;
     recent_.splice(recent_.begin(), recent_, it->second);
     return it->second->plan;
   }

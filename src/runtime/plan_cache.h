@@ -18,7 +18,7 @@ namespace stax::runtime {
 
 struct ShapePlan {
   std::vector<int64_t> symbols;
-  std::vector<int64_t> values;       // of the first segment's nodes, in their order
+  std::vector<int64_t> values;  // of the first segment's nodes, in their order
 };
 
 class PlanCache {
@@ -29,10 +29,13 @@ class PlanCache {
 
  private:
   static uint64_t hash(std::span<const int64_t> symbols);
-  struct Entry { uint64_t key; std::shared_ptr<const ShapePlan> plan; };
+  struct Entry {
+    uint64_t key;
+    std::shared_ptr<const ShapePlan> plan;
+  };
   std::mutex mutex_;
   size_t limit_;
-  std::list<Entry> recent_;          // most recently used first
+  std::list<Entry> recent_;  // most recently used first
   std::unordered_multimap<uint64_t, std::list<Entry>::iterator> by_hash_;
 };
 

@@ -22,7 +22,7 @@ struct Tensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> extents;
   const void* data = nullptr;
-  std::shared_ptr<void> owner;       // null: the caller's memory
+  std::shared_ptr<void> owner;  // null: the caller's memory
   size_t bytes() const;
 };
 
@@ -33,22 +33,26 @@ struct Item {
   std::vector<Tensor> sequence;
 };
 
-struct Fault { int64_t failed = 0, index = 0, extent = 0; };   // layout of emit::KernelFault
-using KernelEntry = void (*)(void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch, Fault* fault);
+struct Fault {
+  int64_t failed = 0, index = 0, extent = 0;
+};  // layout of emit::KernelFault
+using KernelEntry = void (*)(void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch,
+                             Fault* fault);
 
 /// How kernels run: native code of an image, or the loop interpreter.
 class KernelBackend {
  public:
   virtual ~KernelBackend() = default;
-  virtual void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch, Fault* fault) = 0;
-  virtual bool whole_only() const { return false; }   // must be given all iterations at once
+  virtual void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end,
+                   void* scratch, Fault* fault) = 0;
+  virtual bool whole_only() const { return false; }  // must be given all iterations at once
 };
 
 /// Maps the best image that this machine can execute (memfd + dlopen). UserError if there is none.
 std::unique_ptr<KernelBackend> map_native_image(const program::Program& program);
 
 struct ModuleOptions {
-  int threads = 0;                   // 0: all cores
+  int threads = 0;  // 0: all cores
   size_t plan_cache_entries = 512;
   /// Version to launch by kernel family instead of the one whose guard holds ("*": of all families; the last where there are fewer).
   std::map<std::string, uint32_t> forced_versions;
@@ -60,9 +64,9 @@ struct Statistics {
 
 struct CallStatistics {
   int64_t launches = 0;
-  int64_t dispatch_ns = 0;           // binding of shapes, plan look-up or planning
-  std::vector<int64_t> kernel_ns;    // with profiling: by kernel
-  std::vector<uint32_t> versions_used;   // kernels (versions) launched, each once
+  int64_t dispatch_ns = 0;              // binding of shapes, plan look-up or planning
+  std::vector<int64_t> kernel_ns;       // with profiling: by kernel
+  std::vector<uint32_t> versions_used;  // kernels (versions) launched, each once
 };
 
 /// The caller's memory for outputs of tensors. An output whose place is asked for before its data is made is written there; others are not asked for, and
@@ -77,15 +81,18 @@ class OutputPlaces {
 /// A loaded program. run() may be called by several threads at once.
 class Module {
  public:
-  Module(std::shared_ptr<const program::Program> program, std::unique_ptr<KernelBackend> backend, ModuleOptions options);
+  Module(std::shared_ptr<const program::Program> program, std::unique_ptr<KernelBackend> backend,
+         ModuleOptions options);
   ~Module();
   const program::Program& program() const;
   /// Inputs in the order of program().inputs. UserError (what, where, how) leaves nothing half done and the module usable.
   /// A result whose data is in a place of the caller's has an owner that owns nothing.
-  std::vector<Item> run(std::span<const Item> inputs, CallStatistics* statistics = nullptr, bool profile = false, OutputPlaces* places = nullptr);
+  std::vector<Item> run(std::span<const Item> inputs, CallStatistics* statistics = nullptr, bool profile = false,
+                        OutputPlaces* places = nullptr);
   /// The extents of each output for inputs of these types and extents (data is not looked at); none where they depend on data, and for sequences.
   std::vector<std::optional<std::vector<int64_t>>> output_extents(std::span<const Item> inputs);
   const Statistics& statistics() const;
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -23,7 +23,7 @@ void relax() {
 #endif
 }
 
-constexpr int kSpins = 4000;   // tens of microseconds
+constexpr int kSpins = 4000;  // tens of microseconds
 
 }  // namespace
 
@@ -36,7 +36,7 @@ struct ThreadPool::Impl {
   RangeTask task;
   int64_t iterations = 0, chunk = 1;
   int wanted = 0;
-  std::mutex mutex;                   // protects sleeping
+  std::mutex mutex;  // protects sleeping
   std::condition_variable wake;
   std::atomic<int> sleepers{0};
   std::mutex one_caller;

@@ -27,7 +27,8 @@ Expr row_guard(Expr extent, int64_t rows) {
   if (rows == kMostRows) return {};
   const Expr one_tile = symbolic::less_equal(extent, extent.table().constant(rows));
   if (rows < 6) return one_tile;
-  const Expr computed = symbolic::ceildiv(extent, rows) * (rows * kShortCost), otherwise = symbolic::ceildiv(extent, kMostRows) * (kMostRows * kShortGain);
+  const Expr computed = symbolic::ceildiv(extent, rows) * (rows * kShortCost),
+             otherwise = symbolic::ceildiv(extent, kMostRows) * (kMostRows * kShortGain);
   return symbolic::less_equal(computed, otherwise);
 }
 
@@ -36,7 +37,8 @@ bool is_packed(const loop::Kernel& kernel, ir::Scalar load, Expr var) {
   if (load->args.size() < 2) return false;
   const Expr last = ir::as_expr(load->args.back()), first = ir::as_expr(load->args.front());
   const Expr width = kernel.buffers[load->slot].extents.back();
-  return last && first && width.is_constant(kColumns) && last == symbolic::mod(var, kColumns) && first == symbolic::floordiv(var, kColumns);
+  return last && first && width.is_constant(kColumns) && last == symbolic::mod(var, kColumns) &&
+         first == symbolic::floordiv(var, kColumns);
 }
 
 std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int n, int m, int64_t rows, bool packed) {
@@ -73,14 +75,16 @@ std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int 
 }  // namespace
 
 Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) {
-  if (kernel.kernel_class != "contraction" || form.reductions.empty() || form.inner_loads.size() < 2 || form.has_if) return {};
+  if (kernel.kernel_class != "contraction" || form.reductions.empty() || form.inner_loads.size() < 2 || form.has_if)
+    return {};
   // Loads that move along each outer axis.
   int n = -1, m = -1;
   ir::Scalar columns;
   bool packed = false;
   // Cycles of a full tile's steps, as far as they are known, against those of stores that are not side by side.
   double steps = 1;
-  for (const loop::For& r : form.reductions) steps *= r.extent.is_constant() ? static_cast<double>(r.extent.constant()) : 64;
+  for (const loop::For& r : form.reductions)
+    steps *= r.extent.is_constant() ? static_cast<double>(r.extent.constant()) : 64;
   constexpr double kStepCycles = 8, kScatteredStoreCycles = 320;
   double best_columns = 0;
   for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0; --k) {
@@ -99,8 +103,11 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
     }
     if (movers != 1 || !contiguous) continue;
     double fill = 0.85;
-    if (axis.extent.is_constant()) fill = static_cast<double>(axis.extent.constant()) / (static_cast<double>((axis.extent.constant() + kColumns - 1) / kColumns) * kColumns);
-    if (k + 1 != static_cast<int>(form.outer.size())) fill *= steps * kStepCycles / (steps * kStepCycles + kScatteredStoreCycles);
+    if (axis.extent.is_constant())
+      fill = static_cast<double>(axis.extent.constant()) /
+             (static_cast<double>((axis.extent.constant() + kColumns - 1) / kColumns) * kColumns);
+    if (k + 1 != static_cast<int>(form.outer.size()))
+      fill *= steps * kStepCycles / (steps * kStepCycles + kScatteredStoreCycles);
     if (fill > best_columns * 1.05) best_columns = fill, n = k, columns = mover, packed = panels;
   }
   if (n < 0) return {};
@@ -113,7 +120,8 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
     if (!s || !s->is_constant(0)) continue;
     constexpr int64_t kMost = kMostRows;
     const double rows = extent.is_constant() ? static_cast<double>(extent.constant()) : 0;
-    const double fill = extent.is_constant() ? rows / (static_cast<double>((extent.constant() + kMost - 1) / kMost) * kMost) : 0.8;
+    const double fill =
+        extent.is_constant() ? rows / (static_cast<double>((extent.constant() + kMost - 1) / kMost) * kMost) : 0.8;
     if (fill > best * 1.2) best = fill, m = k;
   }
   if (m < 0) return {{schedule_tile(kernel, form, n, m, 1, packed), {}}};

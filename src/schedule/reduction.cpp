@@ -7,14 +7,14 @@
 
 namespace stax::schedule {
 namespace {
-constexpr int64_t kStrip = 64;   // results of one strip: four vectors of accumulators
+constexpr int64_t kStrip = 64;  // results of one strip: four vectors of accumulators
 }  // namespace
 
 Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form) {
   if (form.reductions.empty() || form.accumulators != 1 || form.has_if) return {};
   StepList steps(names_of(form.outer));
   const loop::For& last_reduction = form.reductions.back();
-  int along_reduction = 0, along_row = 0;   // loads with unit stride
+  int along_reduction = 0, along_row = 0;  // loads with unit stride
   for (ir::Scalar load : form.inner_loads) {
     if (auto s = stride_of(kernel, load, last_reduction.var); s && s->is_constant(1)) ++along_reduction;
     if (!form.outer.empty())
@@ -22,7 +22,8 @@ Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form) {
   }
   std::string lanes = std::to_string(lanes_of(kernel));
   bool tiny_reduction = last_reduction.extent.is_constant() && last_reduction.extent.constant() < 8;
-  bool tiny_row = form.outer.empty() || (form.outer.back().extent.is_constant() && form.outer.back().extent.constant() < 8);
+  bool tiny_row =
+      form.outer.empty() || (form.outer.back().extent.is_constant() && form.outer.back().extent.constant() < 8);
   bool inner = form.outer.empty() || tiny_row || (along_reduction > 0 && along_row == 0 && !tiny_reduction);
   if (inner) {
     steps.step("vectorize " + last_reduction.var.symbol().name + " " + lanes);

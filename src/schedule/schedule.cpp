@@ -14,7 +14,9 @@ namespace {
 
 void collect_loads(const loop::Kernel& kernel, Scalar root, std::vector<Scalar>& loads) {
   ir::visit(root, [&](Scalar s) {
-    if (s->kind == ScalarKind::kLoad && s->slot < kernel.arguments && std::find(loads.begin(), loads.end(), s) == loads.end()) loads.push_back(s);
+    if (s->kind == ScalarKind::kLoad && s->slot < kernel.arguments &&
+        std::find(loads.begin(), loads.end(), s) == loads.end())
+      loads.push_back(s);
   });
 }
 
@@ -82,7 +84,8 @@ std::optional<Expr> stride_of(const loop::Kernel& kernel, Scalar load, Expr var)
     Expr e = ir::as_expr(load->args[k]);
     if (!e) {
       bool inside = false;
-      ir::visit(load->args[k], [&](Scalar s) { inside |= s->kind == ScalarKind::kIndex && symbolic::depends_on(s->index, var); });
+      ir::visit(load->args[k],
+                [&](Scalar s) { inside |= s->kind == ScalarKind::kIndex && symbolic::depends_on(s->index, var); });
       if (inside) return std::nullopt;
     } else if (symbolic::depends_on(e, var)) {
       auto affine = symbolic::affine_in(e, var);

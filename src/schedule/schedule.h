@@ -9,12 +9,12 @@ namespace stax::schedule {
 
 /// The form of a naive nest: perfectly nested independent loops around one store, or around {accumulator; reduction loops; store}.
 struct NestForm {
-  std::vector<loop::For> outer;        // outermost first
-  std::vector<loop::For> reductions;   // empty for a map
-  std::vector<ir::Scalar> loads;       // of global buffers, in the innermost value (and the final store)
-  std::vector<ir::Scalar> inner_loads; // those in the innermost value alone
+  std::vector<loop::For> outer;         // outermost first
+  std::vector<loop::For> reductions;    // empty for a map
+  std::vector<ir::Scalar> loads;        // of global buffers, in the innermost value (and the final store)
+  std::vector<ir::Scalar> inner_loads;  // those in the innermost value alone
   int accumulators = 0;
-  bool has_if = false;                 // arg reductions, guarded stores
+  bool has_if = false;  // arg reductions, guarded stores
   bool matches = false;
 };
 NestForm analyze(const loop::Kernel& kernel);
@@ -33,7 +33,7 @@ using Versions = std::vector<Version>;
 /// The schedulers in order of priority; the last accepts everything.
 Versions choose_versions(const loop::Kernel& kernel);
 
-Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form);   // none: not this form
+Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form);  // none: not this form
 Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form);
 Versions schedule_map(const loop::Kernel& kernel, const NestForm& form);
 Versions schedule_fallback(const loop::Kernel& kernel, const NestForm& form);

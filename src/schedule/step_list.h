@@ -39,6 +39,7 @@ class StepList {
     }
     step("parallelize " + name);
   }
+
  private:
   size_t find(const std::string& loop) const {
     for (size_t k = 0; k < order_.size(); ++k)

@@ -5,7 +5,8 @@
 
 namespace stax::session {
 
-std::unique_ptr<Session> make_program_session(std::shared_ptr<program::Program> program, const SessionOptions& options, double compile_ms, double load_ms,
+std::unique_ptr<Session> make_program_session(std::shared_ptr<program::Program> program, const SessionOptions& options,
+                                              double compile_ms, double load_ms,
                                               std::vector<loop::Kernel> kernels = {});
 std::unique_ptr<Session> make_reference_session(std::unique_ptr<tensor::Graph> graph, double compile_ms);
 

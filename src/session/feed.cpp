@@ -27,7 +27,8 @@ std::string names(const std::vector<Port>& ports) {
 
 }  // namespace
 
-std::vector<Item> feed(const std::vector<Port>& inputs, const std::map<std::string, Tensor>& arrays, const std::string& file) {
+std::vector<Item> feed(const std::vector<Port>& inputs, const std::map<std::string, Tensor>& arrays,
+                       const std::string& file) {
   std::vector<Item> items;
   std::set<std::string> used;
   for (const Port& p : inputs) {
@@ -42,10 +43,13 @@ std::vector<Item> feed(const std::vector<Port>& inputs, const std::map<std::stri
       }
       bool empty = arrays.count(p.name + "[]") > 0;
       if (empty) used.insert(p.name + "[]");
-      if (item.sequence.empty() && !empty) user_error("{}: the sequence input '{}' is missing; give '{}[0]', '{}[1]', .. or, for an empty one, '{}[]'", file, p.name, p.name, p.name, p.name);
+      if (item.sequence.empty() && !empty)
+        user_error("{}: the sequence input '{}' is missing; give '{}[0]', '{}[1]', .. or, for an empty one, '{}[]'",
+                   file, p.name, p.name, p.name, p.name);
     } else {
       auto it = arrays.find(p.name);
-      if (it == arrays.end()) user_error("{}: input '{}' is missing; the model's inputs are {}", file, p.name, names(inputs));
+      if (it == arrays.end())
+        user_error("{}: input '{}' is missing; the model's inputs are {}", file, p.name, names(inputs));
       used.insert(it->first);
       item.tensor = as_type(it->second, p.dtype);
       // One number is a scalar, whether or not its writer gave it axes.
@@ -54,7 +58,8 @@ std::vector<Item> feed(const std::vector<Port>& inputs, const std::map<std::stri
     items.push_back(std::move(item));
   }
   for (const auto& [name, tensor] : arrays)
-    if (!used.count(name)) user_error("{}: '{}' is no input of the model; its inputs are {}", file, name, names(inputs));
+    if (!used.count(name))
+      user_error("{}: '{}' is no input of the model; its inputs are {}", file, name, names(inputs));
   return items;
 }
 

@@ -21,7 +21,8 @@ class LoopBackend final : public runtime::KernelBackend {
  public:
   explicit LoopBackend(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
   bool whole_only() const override { return true; }
-  void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t, int64_t, void*, runtime::Fault*) override {
+  void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t, int64_t, void*,
+           runtime::Fault*) override {
     const loop::Kernel& k = kernels_[kernel];
     loop::interpret(k, {buffers, static_cast<size_t>(k.arguments)}, {params, k.params.size()});
   }
@@ -34,7 +35,8 @@ std::vector<Port> ports_of(const program::Program& p, bool inputs) {
   std::vector<Port> ports;
   auto add = [&](const std::string& name, program::ValueRef v) {
     const program::ValueSpec& spec = p.values[v];
-    ports.push_back({name, spec.dtype, spec.is_sequence, spec.is_sequence || spec.rank != program::kNone ? -1 : static_cast<int>(spec.extents.size())});
+    ports.push_back({name, spec.dtype, spec.is_sequence,
+                     spec.is_sequence || spec.rank != program::kNone ? -1 : static_cast<int>(spec.extents.size())});
   };
   if (inputs)
     for (const auto& i : p.inputs) add(i.name, i.value);
@@ -45,7 +47,8 @@ std::vector<Port> ports_of(const program::Program& p, bool inputs) {
 
 class ProgramSession final : public Session {
  public:
-  ProgramSession(std::shared_ptr<program::Program> program, const SessionOptions& options, double compile_ms, double load_ms, std::vector<loop::Kernel> kernels)
+  ProgramSession(std::shared_ptr<program::Program> program, const SessionOptions& options, double compile_ms,
+                 double load_ms, std::vector<loop::Kernel> kernels)
       : device_(options.device), compile_ms_(compile_ms), load_ms_(load_ms) {
     auto start = std::chrono::steady_clock::now();
     inputs_ = ports_of(*program, true);
@@ -63,12 +66,15 @@ class ProgramSession final : public Session {
     module_options.threads = options.threads;
     module_options.forced_versions = options.forced_versions;
     for (const auto& [family, version] : options.forced_versions)
-      if (family != "*" && std::none_of(program->kernels.begin(), program->kernels.end(), [&](const auto& k) { return k.family == family; }))
+      if (family != "*" && std::none_of(program->kernels.begin(), program->kernels.end(),
+                                        [&](const auto& k) { return k.family == family; }))
         user_error("--force: there is no kernel '{}' in this model; `stax dump --stage plan` lists them", family);
     module_ = std::make_unique<runtime::Module>(program, std::move(backend), module_options);
     load_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
-  std::vector<Item> run(std::span<const Item> inputs, runtime::CallStatistics* statistics, bool profile) override { return module_->run(inputs, statistics, profile); }
+  std::vector<Item> run(std::span<const Item> inputs, runtime::CallStatistics* statistics, bool profile) override {
+    return module_->run(inputs, statistics, profile);
+  }
   const program::Program* program() const override { return &module_->program(); }
   runtime::Module* module() override { return module_.get(); }
   SessionStatistics statistics() const override {
@@ -92,7 +98,8 @@ class ProgramSession final : public Session {
 /// Graphs by the tensor interpreter. Calls wait for each other.
 class ReferenceSession final : public Session {
  public:
-  ReferenceSession(std::unique_ptr<tensor::Graph> graph, double compile_ms) : graph_(std::move(graph)), compile_ms_(compile_ms) {
+  ReferenceSession(std::unique_ptr<tensor::Graph> graph, double compile_ms)
+      : graph_(std::move(graph)), compile_ms_(compile_ms) {
     auto port = [](const std::string& name, const tensor::Type& t) {
       return Port{name, t.dtype, !t.is_tensor(), t.is_tensor() && t.has_static_rank() ? t.static_rank() : -1};
     };
@@ -139,7 +146,9 @@ class ReferenceSession final : public Session {
 
  private:
   static ir::Literal literal_of(const Tensor& t) {
-    return ir::Literal::view(t.dtype, t.extents, t.owner ? std::shared_ptr<void>(t.owner, const_cast<void*>(t.data)) : std::shared_ptr<void>(const_cast<void*>(t.data), [](void*) {}));
+    return ir::Literal::view(t.dtype, t.extents,
+                             t.owner ? std::shared_ptr<void>(t.owner, const_cast<void*>(t.data))
+                                     : std::shared_ptr<void>(const_cast<void*>(t.data), [](void*) {}));
   }
   static Tensor tensor_of(const ir::Literal& l) {
     auto keep = std::make_shared<ir::Literal>(l);
@@ -158,8 +167,8 @@ class ReferenceSession final : public Session {
 
 }  // namespace
 
-std::unique_ptr<Session> make_program_session(std::shared_ptr<program::Program> program, const SessionOptions& options, double compile_ms, double load_ms,
-                                              std::vector<loop::Kernel> kernels) {
+std::unique_ptr<Session> make_program_session(std::shared_ptr<program::Program> program, const SessionOptions& options,
+                                              double compile_ms, double load_ms, std::vector<loop::Kernel> kernels) {
   return std::make_unique<ProgramSession>(std::move(program), options, compile_ms, load_ms, std::move(kernels));
 }
 

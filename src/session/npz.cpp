@@ -38,10 +38,14 @@ class HeaderParser {
     while (!accept('}')) {
       std::string key = string();
       expect(':');
-      if (key == "descr") h.descr = string(), descr = true;
-      else if (key == "fortran_order") h.fortran_order = word() == "True", order = true;
-      else if (key == "shape") h.shape = tuple(), shape = true;
-      else fail();
+      if (key == "descr")
+        h.descr = string(), descr = true;
+      else if (key == "fortran_order")
+        h.fortran_order = word() == "True", order = true;
+      else if (key == "shape")
+        h.shape = tuple(), shape = true;
+      else
+        fail();
       if (!accept(',')) {
         expect('}');
         break;
@@ -52,7 +56,9 @@ class HeaderParser {
   }
 
  private:
-  [[noreturn]] void fail() const { user_error("{}: the array's header cannot be read; save it again with numpy.savez", where_); }
+  [[noreturn]] void fail() const {
+    user_error("{}: the array's header cannot be read; save it again with numpy.savez", where_);
+  }
   void space() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
   }
@@ -100,8 +106,10 @@ class HeaderParser {
 };
 
 DType dtype_of(const std::string& descr, const std::string& where) {
-  static const std::map<std::string, DType> kTypes = {{"b1", DType::kBool}, {"i1", DType::kI8},  {"i2", DType::kI16}, {"i4", DType::kI32}, {"i8", DType::kI64}, {"u1", DType::kU8},
-                                                      {"u2", DType::kU16},  {"u4", DType::kU32}, {"u8", DType::kU64}, {"f2", DType::kF16}, {"f4", DType::kF32}, {"f8", DType::kF64}};
+  static const std::map<std::string, DType> kTypes = {{"b1", DType::kBool}, {"i1", DType::kI8},  {"i2", DType::kI16},
+                                                      {"i4", DType::kI32},  {"i8", DType::kI64}, {"u1", DType::kU8},
+                                                      {"u2", DType::kU16},  {"u4", DType::kU32}, {"u8", DType::kU64},
+                                                      {"f2", DType::kF16},  {"f4", DType::kF32}, {"f8", DType::kF64}};
   if (descr.size() >= 3 && descr[0] != '>')
     if (auto it = kTypes.find(descr.substr(1)); it != kTypes.end()) return it->second;
   user_error("{}: arrays of numpy type '{}' are not supported; use little-endian numbers or bool", where, descr);
@@ -162,21 +170,28 @@ Tensor parse_npy(const std::vector<uint8_t>& bytes, const std::string& where) {
   t.dtype = dtype_of(header.descr, where);
   t.extents = header.shape;
   size_t data = start + length, have = bytes.size() - data, need = t.bytes();
-  if (need != have) user_error("{}: its shape [{}] needs {} bytes and {} are there; the file is damaged", where, fmt::join(t.extents, ", "), need, have);
+  if (need != have)
+    user_error("{}: its shape [{}] needs {} bytes and {} are there; the file is damaged", where,
+               fmt::join(t.extents, ", "), need, have);
   t.owner = aligned_block(have);
   t.data = t.owner.get();
-  if (header.fortran_order && t.extents.size() > 1) reorder(bytes.data() + data, static_cast<uint8_t*>(t.owner.get()), t.extents, ir::byte_size(t.dtype));
-  else if (have > 0) std::memcpy(t.owner.get(), bytes.data() + data, have);
-  if (t.dtype == DType::kBool)   // any byte but 0 is true
-    for (size_t k = 0; k < have; ++k) static_cast<uint8_t*>(t.owner.get())[k] = static_cast<uint8_t*>(t.owner.get())[k] != 0;
+  if (header.fortran_order && t.extents.size() > 1)
+    reorder(bytes.data() + data, static_cast<uint8_t*>(t.owner.get()), t.extents, ir::byte_size(t.dtype));
+  else if (have > 0)
+    std::memcpy(t.owner.get(), bytes.data() + data, have);
+  if (t.dtype == DType::kBool)  // any byte but 0 is true
+    for (size_t k = 0; k < have; ++k)
+      static_cast<uint8_t*>(t.owner.get())[k] = static_cast<uint8_t*>(t.owner.get())[k] != 0;
   return t;
 }
 
 std::string npy_header(const Tensor& t) {
   std::string shape = "(";
   for (int64_t e : t.extents) shape += std::to_string(e) + ", ";
-  if (t.extents.size() > 1) shape.resize(shape.size() - 2);
-  else if (t.extents.size() == 1) shape.pop_back();
+  if (t.extents.size() > 1)
+    shape.resize(shape.size() - 2);
+  else if (t.extents.size() == 1)
+    shape.pop_back();
   shape += ")";
   std::string text = "{'descr': '" + descr_of(t.dtype) + "', 'fortran_order': False, 'shape': " + shape + ", }";
   size_t total = (10 + text.size() + 1 + 63) / 64 * 64;
@@ -219,20 +234,23 @@ Arrays read_npz(const std::string& path) {
   if (!fs::exists(path, error)) user_error("input file '{}' does not exist", path);
   if (!fs::is_regular_file(path, error)) user_error("input file '{}' is no file", path);
   int code = 0;
-  std::unique_ptr<zip_t, void (*)(zip_t*)> archive(zip_open(path.c_str(), ZIP_RDONLY, &code), [](zip_t* z) { zip_discard(z); });
+  std::unique_ptr<zip_t, void (*)(zip_t*)> archive(zip_open(path.c_str(), ZIP_RDONLY, &code),
+                                                   [](zip_t* z) { zip_discard(z); });
   if (!archive) user_error("input file '{}' is no .npz archive, or is damaged; save it with numpy.savez", path);
   Arrays result;
   zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t k = 0; k < count; ++k) {
     zip_stat_t stat;
-    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(k), ZIP_FL_ENC_RAW, &stat) != 0 || !(stat.valid & ZIP_STAT_NAME) || !(stat.valid & ZIP_STAT_SIZE))
+    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(k), ZIP_FL_ENC_RAW, &stat) != 0 ||
+        !(stat.valid & ZIP_STAT_NAME) || !(stat.valid & ZIP_STAT_SIZE))
       user_error("'{}': entry {} of the archive is damaged", path, k);
     std::string name = stat.name;
     if (name.size() > 4 && name.ends_with(".npy")) name.resize(name.size() - 4);
     std::string where = "'" + path + "', array '" + name + "'";
     // A damaged size must not make us reserve memory that no file of this length can fill.
     if (stat.size > (uint64_t{1} << 46)) user_error("{}: the archive is damaged", where);
-    std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(k), 0), zip_fclose);
+    std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(
+        zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(k), 0), zip_fclose);
     if (!file) user_error("{}: cannot be opened: {}", where, zip_strerror(archive.get()));
     std::vector<uint8_t> bytes;
     std::vector<uint8_t> chunk(std::min<size_t>(1 << 20, std::max<size_t>(stat.size + 1, 256)));
@@ -262,7 +280,7 @@ void write_npz(const std::string& path, const std::vector<std::pair<std::string,
     user_error("'{}' cannot be written: {}", path, why);
   };
   if (!archive) fail("the file cannot be made");
-  std::vector<std::vector<uint8_t>> contents;   // must live until the archive is closed
+  std::vector<std::vector<uint8_t>> contents;  // must live until the archive is closed
   contents.reserve(arrays.size());
   for (const auto& [name, t] : arrays) {
     std::string head = npy_header(t);
@@ -270,10 +288,12 @@ void write_npz(const std::string& path, const std::vector<std::pair<std::string,
     const auto* data = static_cast<const uint8_t*>(t.data);
     bytes.insert(bytes.end(), data, data + t.bytes());
     zip_source_t* source = zip_source_buffer(archive, bytes.data(), bytes.size(), 0);
-    zip_int64_t index = source ? zip_file_add(archive, (name + ".npy").c_str(), source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8) : -1;
-    if (index < 0 || zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0) != 0) fail(zip_strerror(archive));
+    zip_int64_t index =
+        source ? zip_file_add(archive, (name + ".npy").c_str(), source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8) : -1;
+    if (index < 0 || zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0) != 0)
+      fail(zip_strerror(archive));
   }
-  if (arrays.empty()) {   // libzip makes no file of an empty archive
+  if (arrays.empty()) {  // libzip makes no file of an empty archive
     zip_discard(archive);
     static constexpr uint8_t kEmpty[22] = {'P', 'K', 5, 6};
     write_file_atomically(path, kEmpty);

@@ -9,7 +9,7 @@
 
 namespace stax::session {
 
-using Arrays = std::map<std::string, runtime::Tensor>;   // dtypes that numpy has (bfloat16 comes as u16)
+using Arrays = std::map<std::string, runtime::Tensor>;  // dtypes that numpy has (bfloat16 comes as u16)
 
 /// UserError that names the file (and the array) where it cannot be read, is damaged, or holds a dtype that Stax has not.
 Arrays read_npz(const std::string& path);

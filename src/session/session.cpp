@@ -2,8 +2,8 @@
 #include "session/session.h"
 
 #include <chrono>
-#include <set>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "session/devices.h"
@@ -16,7 +16,9 @@ namespace stax::session {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 std::vector<uint8_t> first_bytes(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -40,8 +42,11 @@ void check_dims_stay_dynamic(tensor::Graph& graph, const std::map<std::string, f
         if (where.empty() && check && symbolic::depends_on(check->condition, e)) where = op.source;
       });
       const std::string& name = e.symbol().name;
-      std::string text = fmt::format("dim '{}' can only be {}{}{}", name, possible.lo, where.empty() ? "" : ": ", where);
-      if (dims.count(name)) user_error("--dim {}={}..{}: {}; declare {}={} or leave it out", name, declared.lo, declared.hi, text, name, possible.lo);
+      std::string text =
+          fmt::format("dim '{}' can only be {}{}{}", name, possible.lo, where.empty() ? "" : ": ", where);
+      if (dims.count(name))
+        user_error("--dim {}={}..{}: {}; declare {}={} or leave it out", name, declared.lo, declared.hi, text, name,
+                   possible.lo);
       graph.warnings.push_back(text);
     }
   }
@@ -60,9 +65,11 @@ void check_device(const std::string& name) {
 std::vector<emit::Isa> isas_for_host() { return {emit::host_isa()}; }
 std::vector<emit::Isa> isas_for_file() { return {emit::Isa::kAvx512, emit::Isa::kAvx2}; }
 
-std::unique_ptr<tensor::Graph> load_graph(const std::string& path, const std::map<std::string, frontend::DimRange>& dims) {
+std::unique_ptr<tensor::Graph> load_graph(const std::string& path,
+                                          const std::map<std::string, frontend::DimRange>& dims) {
   std::vector<uint8_t> head = first_bytes(path);
-  if (program::is_program_file(head)) user_error("'{}' is a compiled program; this needs the model it was made from", path);
+  if (program::is_program_file(head))
+    user_error("'{}' is a compiled program; this needs the model it was made from", path);
   std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   if (path.ends_with(".stax") && !text.empty()) {
     std::vector<uint8_t> bytes = read_file(path);
@@ -86,8 +93,10 @@ std::unique_ptr<Session> Session::load(const std::string& path, const SessionOpt
   check_device(options.device);
   auto start = Clock::now();
   if (program::is_program_file(first_bytes(path))) {
-    if (options.device == "reference") user_error("'{}' is a compiled program; device 'reference' needs the model it was made from", path);
-    if (!options.dims.empty()) user_error("--dim has no effect on '{}': its dims were fixed when it was compiled", path);
+    if (options.device == "reference")
+      user_error("'{}' is a compiled program; device 'reference' needs the model it was made from", path);
+    if (!options.dims.empty())
+      user_error("--dim has no effect on '{}': its dims were fixed when it was compiled", path);
     std::vector<uint8_t> bytes = read_file(path);
     auto program = std::make_shared<program::Program>(program::deserialize(bytes, path));
     return make_program_session(program, options, 0.0, ms_since(start));
@@ -96,7 +105,8 @@ std::unique_ptr<Session> Session::load(const std::string& path, const SessionOpt
   return of_graph(std::move(graph), options, ms_since(start));
 }
 
-std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph, const SessionOptions& options, double compile_ms) {
+std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph, const SessionOptions& options,
+                                           double compile_ms) {
   check_device(options.device);
   auto start = Clock::now();
   if (options.device == "reference") return make_reference_session(std::move(graph), compile_ms);
@@ -105,7 +115,8 @@ std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph,
   if (options.device == "cpu") compile_options.isas = isas_for_host();
   compile::Compiled compiled = compile::compile_graph(*graph, compile_options);
   graph.reset();
-  return make_program_session(compiled.program, options, compile_ms + ms_since(start), 0.0, std::move(compiled.kernels));
+  return make_program_session(compiled.program, options, compile_ms + ms_since(start), 0.0,
+                              std::move(compiled.kernels));
 }
 
 }  // namespace stax::session

@@ -13,13 +13,18 @@
 namespace stax::session {
 
 struct SessionOptions {
-  std::string device = "cpu";                       // cpu, loop, reference
+  std::string device = "cpu";  // cpu, loop, reference
   std::map<std::string, frontend::DimRange> dims;
   int threads = 0;                                  // 0: all cores
   std::map<std::string, uint32_t> forced_versions;  // kernel family, or "*" -> version
 };
 
-struct Port { std::string name; ir::DType dtype = ir::DType::kF32; bool is_sequence = false; int rank = -1; /* -1: known at run time only */ };
+struct Port {
+  std::string name;
+  ir::DType dtype = ir::DType::kF32;
+  bool is_sequence = false;
+  int rank = -1; /* -1: known at run time only */
+};
 
 struct SessionStatistics {
   double compile_ms = 0, load_ms = 0;
@@ -36,10 +41,12 @@ class Session {
   /// `path`: an ONNX file, a compiled program, or tensor IR text. UserError as importer, compiler and runtime give them.
   static std::unique_ptr<Session> load(const std::string& path, const SessionOptions& options);
   /// A graph, compiled now; `compile_ms`: what it took to make the graph.
-  static std::unique_ptr<Session> of_graph(std::unique_ptr<tensor::Graph> graph, const SessionOptions& options, double compile_ms = 0);
+  static std::unique_ptr<Session> of_graph(std::unique_ptr<tensor::Graph> graph, const SessionOptions& options,
+                                           double compile_ms = 0);
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
-  virtual std::vector<runtime::Item> run(std::span<const runtime::Item> inputs, runtime::CallStatistics* statistics, bool profile = false) = 0;
+  virtual std::vector<runtime::Item> run(std::span<const runtime::Item> inputs, runtime::CallStatistics* statistics,
+                                         bool profile = false) = 0;
   virtual SessionStatistics statistics() const = 0;
   virtual const program::Program* program() const { return nullptr; }
   /// What runs the program; null where the device runs no programs.
@@ -55,15 +62,18 @@ class Session {
 void check_device(const std::string& name);
 
 /// An ONNX file or tensor IR text as a graph.
-std::unique_ptr<tensor::Graph> load_graph(const std::string& path, const std::map<std::string, frontend::DimRange>& dims);
+std::unique_ptr<tensor::Graph> load_graph(const std::string& path,
+                                          const std::map<std::string, frontend::DimRange>& dims);
 
 /// ISAs that a program is compiled for: those of this machine's family, or the host's alone.
 std::vector<emit::Isa> isas_for_host();
 std::vector<emit::Isa> isas_for_file();
 
 /// Names of arrays -> graph inputs in order. UserError for a missing, an unknown or an ambiguous name. Sequences are s[0], s[1], .. or s[].
-std::vector<runtime::Item> feed(const std::vector<Port>& inputs, const std::map<std::string, runtime::Tensor>& arrays, const std::string& file);
+std::vector<runtime::Item> feed(const std::vector<Port>& inputs, const std::map<std::string, runtime::Tensor>& arrays,
+                                const std::string& file);
 /// The reverse, for outputs.
-std::vector<std::pair<std::string, runtime::Tensor>> unfeed(const std::vector<Port>& outputs, const std::vector<runtime::Item>& items);
+std::vector<std::pair<std::string, runtime::Tensor>> unfeed(const std::vector<Port>& outputs,
+                                                            const std::vector<runtime::Item>& items);
 
 }  // namespace stax::session

@@ -110,7 +110,8 @@ Polynomial negated(const Polynomial& p) {
 /// The x of 1 - x, or null.
 Expr negation_of(Expr e) {
   const Polynomial p(e);
-  if (p.terms.size() != 1 || p.constant != 1 || p.terms[0].coefficient != -1 || p.terms[0].factors.size() != 1) return {};
+  if (p.terms.size() != 1 || p.constant != 1 || p.terms[0].coefficient != -1 || p.terms[0].factors.size() != 1)
+    return {};
   return p.terms[0].factors[0];
 }
 
@@ -184,7 +185,8 @@ void ConstraintSet::assume_equal(Expr a, Expr b) {
     Term shared = common_factor(first, second);
     std::erase_if(shared.factors, [&](Expr factor) { return !facts.nonzero(factor); });
     if (!shared.factors.empty()) {
-      assume_equal(to_expr(table, Polynomial(*divide(first, shared))), to_expr(table, Polynomial(*divide(second, shared))));
+      assume_equal(to_expr(table, Polynomial(*divide(first, shared))),
+                   to_expr(table, Polynomial(*divide(second, shared))));
       return;
     }
     if (first.coefficient < 0) {
@@ -248,11 +250,8 @@ void ConstraintSet::restate() {
 void ConstraintSet::assume_true(Expr condition) {
   const Expr c = simplify(condition);
   switch (c.kind()) {
-    case ExprKind::kConstant:
-      return;
-    case ExprKind::kEqual:
-      assume_equal(c.args()[0], c.args()[1]);
-      return;
+    case ExprKind::kConstant: return;
+    case ExprKind::kEqual: assume_equal(c.args()[0], c.args()[1]); return;
     case ExprKind::kMin:
       // Of truth values `and`; of others, a minimum that is not 0 says nothing of its arguments.
       if (std::all_of(c.args().begin(), c.args().end(), [](Expr e) { return e.range().lo >= 0; })) {

@@ -35,8 +35,7 @@ int64_t floor_mod(int64_t a, int64_t b) {
 int64_t apply(ExprKind kind, std::span<const int64_t> args) {
   switch (kind) {
     case ExprKind::kConstant:
-    case ExprKind::kSymbol:
-      break;
+    case ExprKind::kSymbol: break;
     case ExprKind::kAdd: {
       int64_t result = 0;
       for (int64_t arg : args) result = saturating_add(result, arg);
@@ -47,20 +46,13 @@ int64_t apply(ExprKind kind, std::span<const int64_t> args) {
       for (int64_t arg : args) result = saturating_mul(result, arg);
       return result;
     }
-    case ExprKind::kFloorDiv:
-      return floor_div(args[0], args[1]);
-    case ExprKind::kMod:
-      return floor_mod(args[0], args[1]);
-    case ExprKind::kMin:
-      return *std::min_element(args.begin(), args.end());
-    case ExprKind::kMax:
-      return *std::max_element(args.begin(), args.end());
-    case ExprKind::kLess:
-      return args[0] < args[1] ? 1 : 0;
-    case ExprKind::kEqual:
-      return args[0] == args[1] ? 1 : 0;
-    case ExprKind::kSelect:
-      return args[0] != 0 ? args[1] : args[2];
+    case ExprKind::kFloorDiv: return floor_div(args[0], args[1]);
+    case ExprKind::kMod: return floor_mod(args[0], args[1]);
+    case ExprKind::kMin: return *std::min_element(args.begin(), args.end());
+    case ExprKind::kMax: return *std::max_element(args.begin(), args.end());
+    case ExprKind::kLess: return args[0] < args[1] ? 1 : 0;
+    case ExprKind::kEqual: return args[0] == args[1] ? 1 : 0;
+    case ExprKind::kSelect: return args[0] != 0 ? args[1] : args[2];
   }
   STAX_UNREACHABLE();
 }
@@ -107,14 +99,9 @@ void FlatExprs::evaluate(size_t begin, size_t end, std::span<const int64_t> slot
   for (size_t i = begin; i < end; ++i) {
     const FlatNode& node = nodes_[i];
     switch (node.kind) {
-      case ExprKind::kConstant:
-        values[i] = node.value;
-        continue;
-      case ExprKind::kSymbol:
-        values[i] = slots[static_cast<size_t>(node.value)];
-        continue;
-      default:
-        break;
+      case ExprKind::kConstant: values[i] = node.value; continue;
+      case ExprKind::kSymbol: values[i] = slots[static_cast<size_t>(node.value)]; continue;
+      default: break;
     }
     int64_t* args = inline_args;
     if (node.args.size() > kInlineArgs) {

@@ -23,7 +23,7 @@ int64_t evaluate(Expr e, const std::unordered_map<const ExprNode*, int64_t>& val
 /// One node of a flat expression DAG: arguments are indices of earlier nodes.
 struct FlatNode {
   ExprKind kind = ExprKind::kConstant;
-  int64_t value = 0;             // constant, or symbol slot
+  int64_t value = 0;  // constant, or symbol slot
   std::vector<uint32_t> args;
   bool operator==(const FlatNode&) const = default;
 };
@@ -37,6 +37,7 @@ class FlatExprs {
   std::vector<FlatNode>& nodes() { return nodes_; }
   /// Evaluates nodes [begin, end) into `values` (size nodes().size()); symbols come from `slots`.
   void evaluate(size_t begin, size_t end, std::span<const int64_t> slots, std::span<int64_t> values) const;
+
  private:
   std::vector<FlatNode> nodes_;
   std::unordered_map<const ExprNode*, uint32_t> known_;

@@ -45,8 +45,7 @@ int64_t multiple_from(ExprKind kind, std::span<const Expr> args, std::span<const
     case ExprKind::kConstant:
     case ExprKind::kSymbol:
     case ExprKind::kLess:
-    case ExprKind::kEqual:
-      return 1;
+    case ExprKind::kEqual: return 1;
     case ExprKind::kMul: {
       int64_t result = 1;
       for (int64_t m : multiples) {
@@ -60,8 +59,7 @@ int64_t multiple_from(ExprKind kind, std::span<const Expr> args, std::span<const
       const int64_t divisor = magnitude(args[1].constant());
       return divisor != 0 && multiples[0] % divisor == 0 ? multiples[0] / divisor : 1;
     }
-    case ExprKind::kSelect:
-      return std::gcd(multiples[1], multiples[2]);
+    case ExprKind::kSelect: return std::gcd(multiples[1], multiples[2]);
     case ExprKind::kAdd:
     case ExprKind::kMod:
     case ExprKind::kMin:

@@ -123,12 +123,12 @@ Expr select(Expr condition, Expr a, Expr b);
 struct ExprNode {
   ExprTable* table = nullptr;
   ExprKind kind = ExprKind::kConstant;
-  int64_t value = 0;        // the constant, or the symbol's number
-  std::vector<Expr> args;   // canonical order
+  int64_t value = 0;       // the constant, or the symbol's number
+  std::vector<Expr> args;  // canonical order
   uint32_t id = 0;
   Interval range;
   int64_t multiple = 1;
-  uint32_t size = 1;        // nodes of the tree (shared ones counted each time); saturates
+  uint32_t size = 1;  // nodes of the tree (shared ones counted each time); saturates
 };
 
 /// Owns the nodes and symbols of one compilation. Not thread-safe. Not movable (nodes point at it).
@@ -172,7 +172,9 @@ Interval range_of(Expr e, const RangeOverrides& overrides);
 
 /// Splits e = coefficient * symbol + rest with coefficient and rest free of `symbol`; nullopt if e is not of that
 /// form. The coefficient may itself be an expression (a stride).
-struct Affine { Expr coefficient, rest; };
+struct Affine {
+  Expr coefficient, rest;
+};
 std::optional<Affine> affine_in(Expr e, Expr symbol);
 
 /// Parses the text that str() prints; unknown identifiers are looked up by `resolve`, which may create symbols.

@@ -101,8 +101,7 @@ bool Facts::prove_by_term(const Polynomial& p, int64_t bound, const Term& term, 
       // From below, the term is bounded by its smallest argument or by any: k*min(a, b) >= all of them, if k > 0.
       if ((x.kind() == ExprKind::kMin) == positive) return std::all_of(x.args().begin(), x.args().end(), with);
       return std::any_of(x.args().begin(), x.args().end(), with);
-    case ExprKind::kSelect:
-      return with(x.args()[1]) && with(x.args()[2]);
+    case ExprKind::kSelect: return with(x.args()[1]) && with(x.args()[2]);
     case ExprKind::kMod:
       // -mod(a, b) >= -a for a >= 0, and > -b for b >= 1.
       if (positive) return false;
@@ -126,8 +125,7 @@ bool Facts::prove_by_term(const Polynomial& p, int64_t bound, const Term& term, 
       scaled.add(y, k);
       return prove(scaled, c * bound - (c - 1) + (positive ? k * (c - 1) : 0), search);
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 

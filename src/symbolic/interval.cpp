@@ -78,8 +78,7 @@ Interval round_inwards(Interval a, int64_t multiple) {
 Interval range_from(ExprKind kind, std::span<const Interval> args) {
   switch (kind) {
     case ExprKind::kConstant:
-    case ExprKind::kSymbol:
-      break;
+    case ExprKind::kSymbol: break;
     case ExprKind::kAdd: {
       Interval result{0, 0};
       for (Interval arg : args) result = add(result, arg);
@@ -90,10 +89,8 @@ Interval range_from(ExprKind kind, std::span<const Interval> args) {
       for (Interval arg : args) result = multiply(result, arg);
       return result;
     }
-    case ExprKind::kFloorDiv:
-      return by_sign_of_divisor(args[0], args[1], false, divide_by_positive);
-    case ExprKind::kMod:
-      return by_sign_of_divisor(args[0], args[1], true, mod_by_positive);
+    case ExprKind::kFloorDiv: return by_sign_of_divisor(args[0], args[1], false, divide_by_positive);
+    case ExprKind::kMod: return by_sign_of_divisor(args[0], args[1], true, mod_by_positive);
     case ExprKind::kMin: {
       Interval result = args[0];
       for (Interval arg : args) result = {std::min(result.lo, arg.lo), std::min(result.hi, arg.hi)};

@@ -47,8 +47,8 @@ int compare(Expr a, Expr b) {
 Term multiply(const Term& a, const Term& b) {
   Term result{saturating_mul(a.coefficient, b.coefficient), {}};
   result.factors.reserve(a.factors.size() + b.factors.size());
-  std::merge(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(),
-             std::back_inserter(result.factors), factor_less);
+  std::merge(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(), std::back_inserter(result.factors),
+             factor_less);
   drop_repeated_booleans(result.factors);
   return result;
 }
@@ -69,7 +69,8 @@ std::optional<Term> divide(const Term& a, const Term& b) {
 
 Term common_factor(const Term& a, const Term& b) {
   Term result;
-  result.coefficient = a.coefficient == kNegInf || b.coefficient == kNegInf ? 1 : std::gcd(a.coefficient, b.coefficient);
+  result.coefficient =
+      a.coefficient == kNegInf || b.coefficient == kNegInf ? 1 : std::gcd(a.coefficient, b.coefficient);
   std::set_intersection(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(),
                         std::back_inserter(result.factors), factor_less);
   return result;
@@ -89,9 +90,8 @@ void Polynomial::add(const Term& term) {
     constant = saturating_add(constant, term.coefficient);
     return;
   }
-  auto place = std::lower_bound(terms.begin(), terms.end(), term, [](const Term& a, const Term& b) {
-    return compare_factors(a.factors, b.factors) < 0;
-  });
+  auto place = std::lower_bound(terms.begin(), terms.end(), term,
+                                [](const Term& a, const Term& b) { return compare_factors(a.factors, b.factors) < 0; });
   if (place == terms.end() || place->factors != term.factors) {
     terms.insert(place, term);
     return;
@@ -108,9 +108,7 @@ void Polynomial::add(const Polynomial& other, int64_t scale) {
 void Polynomial::add(Expr e, int64_t scale) {
   STAX_ASSERT(e, "arithmetic on an absent expression");
   switch (e.kind()) {
-    case ExprKind::kConstant:
-      constant = saturating_add(constant, saturating_mul(e.constant(), scale));
-      return;
+    case ExprKind::kConstant: constant = saturating_add(constant, saturating_mul(e.constant(), scale)); return;
     case ExprKind::kAdd:
       for (Expr arg : e.args()) add(arg, scale);
       return;
@@ -126,9 +124,7 @@ void Polynomial::add(Expr e, int64_t scale) {
       add(term);
       return;
     }
-    default:
-      add(Term{scale, {e}});
-      return;
+    default: add(Term{scale, {e}}); return;
   }
 }
 

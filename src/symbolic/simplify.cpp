@@ -20,34 +20,20 @@ Expr Simplifier::make(ExprKind kind, std::vector<Expr> args) {
   const size_t arity = args.size();
   switch (kind) {
     case ExprKind::kConstant:
-    case ExprKind::kSymbol:
-      break;
+    case ExprKind::kSymbol: break;
     case ExprKind::kAdd: {
       Polynomial p;
       for (Expr arg : args) p.add(arg, 1);
       return sum(std::move(p));
     }
-    case ExprKind::kMul:
-      return product(std::move(args));
+    case ExprKind::kMul: return product(std::move(args));
     case ExprKind::kMin:
-    case ExprKind::kMax:
-      STAX_ASSERT(arity >= 1);
-      return extremum(kind, args);
-    case ExprKind::kFloorDiv:
-      STAX_ASSERT(arity == 2);
-      return floordiv(args[0], args[1]);
-    case ExprKind::kMod:
-      STAX_ASSERT(arity == 2);
-      return mod(args[0], args[1]);
-    case ExprKind::kLess:
-      STAX_ASSERT(arity == 2);
-      return less(args[0], args[1]);
-    case ExprKind::kEqual:
-      STAX_ASSERT(arity == 2);
-      return equal(args[0], args[1]);
-    case ExprKind::kSelect:
-      STAX_ASSERT(arity == 3);
-      return select(args[0], args[1], args[2]);
+    case ExprKind::kMax: STAX_ASSERT(arity >= 1); return extremum(kind, args);
+    case ExprKind::kFloorDiv: STAX_ASSERT(arity == 2); return floordiv(args[0], args[1]);
+    case ExprKind::kMod: STAX_ASSERT(arity == 2); return mod(args[0], args[1]);
+    case ExprKind::kLess: STAX_ASSERT(arity == 2); return less(args[0], args[1]);
+    case ExprKind::kEqual: STAX_ASSERT(arity == 2); return equal(args[0], args[1]);
+    case ExprKind::kSelect: STAX_ASSERT(arity == 3); return select(args[0], args[1], args[2]);
   }
   internal_error("constants and symbols have their own constructors");
 }

@@ -48,7 +48,8 @@ Expr Simplifier::floordiv(Expr a, Expr b) {
   }
   // D6  (f*x + r) / (f*y) -> x / y   r = 0 and f != 0, or 0 <= r < f and y >= 0
   if (auto factored = take_out_factor(pa, pb)) {
-    const bool holds = factored->r.is_zero() ? facts_.nonzero(monomial(factored->factor)) : facts_.at_least(factored->y, 0);
+    const bool holds =
+        factored->r.is_zero() ? facts_.nonzero(monomial(factored->factor)) : facts_.at_least(factored->y, 0);
     if (holds) return floordiv(sum(factored->x), sum(factored->y));
   }
   // D7  (x / d + k) / b -> (x + k*d) / (d*b)   b >= 1, and k = 0 or d != 0
@@ -74,7 +75,8 @@ Expr Simplifier::floordiv(Expr a, Expr b) {
     Polynomial dividend = negated(pa);
     dividend.add(pb);
     dividend.constant = saturating_add(dividend.constant, -1);
-    if (dividend.terms.empty() || dividend.terms[0].coefficient > 0) return negate(floordiv(sum(std::move(dividend)), b));
+    if (dividend.terms.empty() || dividend.terms[0].coefficient > 0)
+      return negate(floordiv(sum(std::move(dividend)), b));
   }
   return finish(ExprKind::kFloorDiv, {a, b});
 }

@@ -62,12 +62,8 @@ void print_product(std::string& out, Expr e, bool& negative) {
 
 void print(std::string& out, Expr e) {
   switch (e.kind()) {
-    case ExprKind::kConstant:
-      out += std::to_string(e.constant());
-      return;
-    case ExprKind::kSymbol:
-      out += spell_name('\0', e.symbol().name);
-      return;
+    case ExprKind::kConstant: out += std::to_string(e.constant()); return;
+    case ExprKind::kSymbol: out += spell_name('\0', e.symbol().name); return;
     case ExprKind::kMul: {
       bool negative = false;
       std::string text;

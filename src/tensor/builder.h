@@ -25,19 +25,20 @@ class Builder;
 /// Given to the lambdas that spell a Compute or Scatter: axis variables and loads.
 class Body {
  public:
-  std::vector<Expr> i;   // axes
-  std::vector<Expr> r;   // reductions
-  Scalar load(Value* v, std::vector<Scalar> indices);        // any i64 scalars
+  std::vector<Expr> i;                                 // axes
+  std::vector<Expr> r;                                 // reductions
+  Scalar load(Value* v, std::vector<Scalar> indices);  // any i64 scalars
   Scalar load(Value* v, const std::vector<Expr>& indices);
-  Scalar load(Value* v);                                     // a value of rank 0 or of one element: at index 0
+  Scalar load(Value* v);  // a value of rank 0 or of one element: at index 0
   /// `v` at the trailing axes of `indices`, with an index of 0 where v's extent is 1 (or may be 1: decided at run time).
   Scalar load_broadcast(Value* v, std::span<const Expr> indices, std::span<const Expr> extents);
-  Scalar index(Expr e);                     // as an i64 scalar
+  Scalar index(Expr e);  // as an i64 scalar
   Scalar number(DType t, double value);
   Scalar integer(DType t, int64_t value);
   /// i, or i + n if negative; a run-time error outside.
   Scalar checked(Scalar i, Expr n);
   Builder& builder() { return *builder_; }
+
  private:
   friend class Builder;
   Builder* builder_ = nullptr;
@@ -55,12 +56,13 @@ class Builder {
   Block& block() { return *block_; }
   symbolic::ExprTable& exprs() { return graph_->exprs(); }
   ir::ScalarTable& scalars() { return graph_->scalars(); }
-  std::string source;                        // copied into each op: "Add node 'sum' (inputs pixels, offsets)"
+  std::string source;  // copied into each op: "Add node 'sum' (inputs pixels, offsets)"
 
   // ---- expressions and facts
   Expr constant_expr(int64_t v) { return exprs().constant(v); }
-  Expr product(std::span<const Expr> extents);               // 1 for none
-  Expr new_symbol(const std::string& name, symbolic::Interval range);  // kValue; the op that defines it is yours to build
+  Expr product(std::span<const Expr> extents);  // 1 for none
+  Expr new_symbol(const std::string& name,
+                  symbolic::Interval range);  // kValue; the op that defines it is yours to build
   /// Run-time check unless the constraint set proves it; a disproved one is a UserError now. `message` has {0}, {1}, ..
   /// Afterwards the condition is assumed by the constraint set. Source is put in front of the message.
   void check(Expr condition, const std::string& message, std::vector<Expr> arguments);
@@ -71,56 +73,71 @@ class Builder {
 
   // ---- constants and host values
   Value* constant(Literal literal, std::string name = {});
-  Value* constant(DType t, double value);                    // rank 0
-  const Literal* literal(const Value* v) const;              // of a Constant, else null
-  Value* ints(const std::vector<Expr>& elements);            // i64 vector with those contents
-  Value* int_scalar(Expr e);                                 // i64, rank 0
+  Value* constant(DType t, double value);          // rank 0
+  const Literal* literal(const Value* v) const;    // of a Constant, else null
+  Value* ints(const std::vector<Expr>& elements);  // i64 vector with those contents
+  Value* int_scalar(Expr e);                       // i64, rank 0
   /// The elements of an integer tensor of static extents as expressions: its contents, or symbols bound at run time (Bind).
   std::vector<Expr> host_ints(Value* v, symbolic::Interval range = {});
-  Expr host_int(Value* v, symbolic::Interval range = {});    // of one element
+  Expr host_int(Value* v, symbolic::Interval range = {});  // of one element
 
   // ---- the general forms
   Value* map(std::vector<Expr> extents, const BodyFn& body);
-  Value* reduce(Combiner combiner, DType accumulate, std::vector<Expr> extents, std::vector<Expr> reductions, const BodyFn& body,
-                const EpilogueFn& epilogue = {});            // no epilogue: the result has dtype `accumulate` (i64 for arg*)
+  Value* reduce(Combiner combiner, DType accumulate, std::vector<Expr> extents, std::vector<Expr> reductions,
+                const BodyFn& body,
+                const EpilogueFn& epilogue = {});  // no epilogue: the result has dtype `accumulate` (i64 for arg*)
   /// `body` returns {index..., value} through the arguments.
-  struct ScatterPoint { std::vector<Scalar> index; Scalar value; Scalar guard; };
+  struct ScatterPoint {
+    std::vector<Scalar> index;
+    Scalar value;
+    Scalar guard;
+  };
   Value* scatter(Value* data, std::vector<Expr> domain, Combiner mode, const std::function<ScatterPoint(Body&)>& body);
   Op* op(Payload payload, std::vector<Value*> operands, std::vector<Type> results, std::vector<Expr> defines = {});
 
   // ---- everyday helpers (all of them spelled by the forms above)
-  Value* pointwise(std::vector<Value*> values, const PointFn& f);       // with broadcasting; dtypes as they are
+  Value* pointwise(std::vector<Value*> values, const PointFn& f);  // with broadcasting; dtypes as they are
   Value* unary(ir::ScalarOp op, Value* a);
-  Value* binary(ir::ScalarOp op, Value* a, Value* b);                   // broadcast; same dtype required
+  Value* binary(ir::ScalarOp op, Value* a, Value* b);  // broadcast; same dtype required
   Value* cast(Value* v, DType t);
-  Value* reshape(Value* v, std::vector<Expr> extents);                  // with the count check; identity where equal
+  Value* reshape(Value* v, std::vector<Expr> extents);  // with the count check; identity where equal
   Value* transpose(Value* v, const std::vector<int>& permutation);
   Value* broadcast_to(Value* v, const std::vector<Expr>& extents);
-  Value* slice(Value* v, int axis, Expr start, Expr count, Expr step);  // index = start + i * step; in bounds by construction
+  Value* slice(Value* v, int axis, Expr start, Expr count,
+               Expr step);  // index = start + i * step; in bounds by construction
   Value* concat(const std::vector<Value*>& values, int axis);
-  Value* pad_constant(Value* v, const std::vector<Expr>& before, const std::vector<Expr>& after, Scalar value_or_null);  // null: zero; negative pads crop
-  Value* pad_with(Value* v, const std::vector<Expr>& before, const std::vector<Expr>& after, Value* value);  // the same with a value of one element
-  Value* gather(Value* v, Value* indices, int axis);                    // ONNX Gather, checked
-  Value* reduce_axes(Combiner c, Value* v, const std::vector<int>& axes, bool keep_dims, DType accumulate, const EpilogueFn& epilogue = {},
-                     const std::function<Scalar(Scalar)>& prologue = {});
+  Value* pad_constant(Value* v, const std::vector<Expr>& before, const std::vector<Expr>& after,
+                      Scalar value_or_null);  // null: zero; negative pads crop
+  Value* pad_with(Value* v, const std::vector<Expr>& before, const std::vector<Expr>& after,
+                  Value* value);                      // the same with a value of one element
+  Value* gather(Value* v, Value* indices, int axis);  // ONNX Gather, checked
+  Value* reduce_axes(Combiner c, Value* v, const std::vector<int>& axes, bool keep_dims, DType accumulate,
+                     const EpilogueFn& epilogue = {}, const std::function<Scalar(Scalar)>& prologue = {});
   Value* mean(Value* v, const std::vector<int>& axes, bool keep_dims);  // accumulates f32 in f64, integers exactly
-  Value* matmul(Value* a, Value* b);                                    // numpy semantics, ranks 1 and more; accumulates f16/bf16 in f32, ints in their dtype
-  Value* softmax(Value* v, int axis);                                   // max, sum of exp, quotient; a row of -inf gives NaN
-  Value* layer_norm(Value* v, int first_axis, double epsilon, Value* scale, Value* bias, Value** mean = nullptr, Value** inverse_deviation = nullptr);
+  Value* matmul(Value* a,
+                Value* b);  // numpy semantics, ranks 1 and more; accumulates f16/bf16 in f32, ints in their dtype
+  Value* softmax(Value* v, int axis);  // max, sum of exp, quotient; a row of -inf gives NaN
+  Value* layer_norm(Value* v, int first_axis, double epsilon, Value* scale, Value* bias, Value** mean = nullptr,
+                    Value** inverse_deviation = nullptr);
   /// A view of run-time rank as a value that ops take: itself.
   int rank(const Value* v) const { return v->type.static_rank(); }
-  Expr extent(const Value* v, int axis) const { return v->type.extents[axis < 0 ? axis + v->type.extents.size() : axis]; }
+  Expr extent(const Value* v, int axis) const {
+    return v->type.extents[axis < 0 ? axis + v->type.extents.size() : axis];
+  }
 
  private:
-  struct Axes { std::vector<Axis> axes; std::vector<Expr> indices; };
+  struct Axes {
+    std::vector<Axis> axes;
+    std::vector<Expr> indices;
+  };
   Axes make_axes(const std::vector<Expr>& extents, bool reduction);
   // The general forms with the rank of a result of run-time rank (or null).
   Value* map_ranked(std::vector<Expr> extents, Expr rank, const BodyFn& body);
-  Value* reduce_ranked(Combiner combiner, DType accumulate, std::vector<Expr> extents, Expr rank, const std::vector<Expr>& reductions,
-                       const BodyFn& body, const EpilogueFn& epilogue);
+  Value* reduce_ranked(Combiner combiner, DType accumulate, std::vector<Expr> extents, Expr rank,
+                       const std::vector<Expr>& reductions, const BodyFn& body, const EpilogueFn& epilogue);
   Value* pad_by(Value* v, const std::vector<Expr>& before, const std::vector<Expr>& after, const BodyFn& value);
   Expr broadcast_extent_of(Expr a, Expr b, const std::string& message);
-  Value* finish(Op* op);    // folding and contents
+  Value* finish(Op* op);  // folding and contents
   Graph* graph_;
   Block* block_;
 };

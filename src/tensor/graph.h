@@ -49,9 +49,9 @@ struct Type {
   enum class Kind : uint8_t { kTensor, kSequence };
   Kind kind = Kind::kTensor;
   DType dtype = DType::kF32;
-  std::vector<Expr> extents;   // of a tensor
-  Expr rank;                   // run-time rank, else null
-  int element_rank = -1;       // of a sequence's elements where known, else -1
+  std::vector<Expr> extents;  // of a tensor
+  Expr rank;                  // run-time rank, else null
+  int element_rank = -1;      // of a sequence's elements where known, else -1
   static Type tensor(DType t, std::vector<Expr> extents) { return {Kind::kTensor, t, std::move(extents), {}, -1}; }
   static Type sequence(DType t, int element_rank) { return {Kind::kSequence, t, {}, {}, element_rank}; }
   bool is_tensor() const { return kind == Kind::kTensor; }
@@ -61,10 +61,10 @@ struct Type {
 
 struct Value {
   Type type;
-  Op* producer = nullptr;      // null: an input of a block
-  int result = 0;              // which result of the producer, or which block input
+  Op* producer = nullptr;  // null: an input of a block
+  int result = 0;          // which result of the producer, or which block input
   uint32_t id = 0;
-  std::string name;            // for messages and prints
+  std::string name;  // for messages and prints
   /// Elements in row-major order where they are known without data: integer and bool tensors of static extents (shape
   /// arithmetic). Expressions of the symbols visible at the producer; bools are 0 / 1.
   std::optional<std::vector<Expr>> contents;
@@ -72,7 +72,19 @@ struct Value {
 
 // ---- payloads -------------------------------------------------------------------------------------------------------
 
-enum class Combiner : uint8_t { kNone, kSum, kProd, kMin, kMax, kAnd, kOr, kArgMaxFirst, kArgMaxLast, kArgMinFirst, kArgMinLast };
+enum class Combiner : uint8_t {
+  kNone,
+  kSum,
+  kProd,
+  kMin,
+  kMax,
+  kAnd,
+  kOr,
+  kArgMaxFirst,
+  kArgMaxLast,
+  kArgMinFirst,
+  kArgMinLast
+};
 bool is_arg(Combiner c);
 
 /// var is a loop symbol (SymbolKind::kLoop) with values 0 .. extent - 1.
@@ -83,7 +95,9 @@ struct Axis {
 };
 
 /// A known tensor.
-struct Constant { Literal literal; };
+struct Constant {
+  Literal literal;
+};
 
 /// result[axes] = epilogue(combine over reductions of body). Slots of loads are operand numbers. Without reductions the
 /// combiner is kNone, the body is the element and there is no epilogue. With one, body values are cast to `accumulate`, and
@@ -105,7 +119,9 @@ struct Reshape {};
 
 /// Operands: data, shape (rank 1, i64, any count). As ONNX Reshape; the result has run-time rank; defines its rank and its
 /// kMaxRank extents. A count that does not fit is a run-time error that names both counts and the shape.
-struct ReshapeDynamic { bool allow_zero = false; };
+struct ReshapeDynamic {
+  bool allow_zero = false;
+};
 
 /// Operand: an integer (or bool) tensor of static extents. Reads it on the host and binds the symbols in `defines`, one for
 /// each element. A value outside its symbol's declared range is a run-time error that names value and op.
@@ -131,31 +147,46 @@ struct Scatter {
 };
 
 /// Running sum or product along `axis`.
-struct PrefixScan { int axis = 0; Combiner combiner = Combiner::kSum; bool exclusive = false; bool reverse = false; };
+struct PrefixScan {
+  int axis = 0;
+  Combiner combiner = Combiner::kSum;
+  bool exclusive = false;
+  bool reverse = false;
+};
 
 /// Results: values, indices (i64); the extent of `axis` in the results is k (0 <= k <= extent, checked before). Ties: the
 /// lower index first. NaN counts as the largest value. Always sorted.
-struct TopK { int axis = 0; bool largest = true; };
+struct TopK {
+  int axis = 0;
+  bool largest = true;
+};
 
 /// Result i64 [rank, n]; defines n.
 struct NonZero {};
 
 /// ONNX Unique. Results: y, indices, inverse_indices, counts (i64, rank 1); without an axis the input counts as flattened.
 /// Defines the number of unique items. sorted = false keeps the order of first occurrence.
-struct Unique { std::optional<int> axis; bool sorted = true; };
+struct Unique {
+  std::optional<int> axis;
+  bool sorted = true;
+};
 
 /// ONNX NonMaxSuppression; operands: boxes, scores, max_output_boxes_per_class (i64, one element), iou_threshold, score_threshold
 /// (f32, one element). Result i64 [n, 3]; defines n.
-struct NonMaxSuppression { bool center_point_box = false; };
+struct NonMaxSuppression {
+  bool center_point_box = false;
+};
 
 /// Operand [..., n, n]; result [...].
 struct Determinant {};
 
 /// Operand: a bool tensor of one element. The blocks have no inputs and as many outputs as the op has results. Extents of
 /// results that differ between the branches are symbols that the op defines.
-struct If { std::unique_ptr<Block> then_block, else_block; };
+struct If {
+  std::unique_ptr<Block> then_block, else_block;
+};
 
-/// Operands: [trip count, i64 one element]? [initial condition, bool one element]? carried... 
+/// Operands: [trip count, i64 one element]? [initial condition, bool one element]? carried...
 /// Body inputs: iteration number (i64, rank 0), carried...; body outputs: condition (bool, one element; only if
 /// has_condition), carried..., scanned...
 /// Results: carried (final)..., scanned (stacked on a new axis 0). Runs while iteration < trip count (if given) and the condition holds (if
@@ -169,13 +200,19 @@ struct Loop {
   std::vector<Expr> body_defines;
 };
 
-struct SequenceConstruct {};                                   // tensors... -> sequence (none: an empty one)
-struct SequenceInsert {};                                      // sequence, tensor, [position i64] -> sequence
-struct SequenceErase {};                                       // sequence, [position i64] -> sequence
-struct SequenceAt {};                                          // sequence, position i64 -> tensor; defines its extents (and rank)
-struct SequenceLength {};                                      // sequence -> i64 rank 0
-struct SplitToSequence { int axis = 0; bool keep_dims = true; };  // tensor, [split: i64, rank 0 or 1] -> sequence
-struct ConcatFromSequence { int axis = 0; bool new_axis = false; };  // sequence -> tensor; defines its extents (and rank)
+struct SequenceConstruct {};  // tensors... -> sequence (none: an empty one)
+struct SequenceInsert {};     // sequence, tensor, [position i64] -> sequence
+struct SequenceErase {};      // sequence, [position i64] -> sequence
+struct SequenceAt {};         // sequence, position i64 -> tensor; defines its extents (and rank)
+struct SequenceLength {};     // sequence -> i64 rank 0
+struct SplitToSequence {
+  int axis = 0;
+  bool keep_dims = true;
+};  // tensor, [split: i64, rank 0 or 1] -> sequence
+struct ConcatFromSequence {
+  int axis = 0;
+  bool new_axis = false;
+};  // sequence -> tensor; defines its extents (and rank)
 
 enum class OpKind : uint8_t {
 #define STAX_TENSOR_OP(Name, text) k##Name,
@@ -185,33 +222,47 @@ enum class OpKind : uint8_t {
 std::string_view name_of(OpKind kind);
 
 // In the order of ops.def, so that index() is the OpKind.
-using Payload = std::variant<Constant, Compute, Reshape, ReshapeDynamic, Bind, Check, Scatter, PrefixScan, TopK, NonZero, Unique,
-                             NonMaxSuppression, Determinant, If, Loop, SequenceConstruct, SequenceInsert, SequenceErase, SequenceAt,
-                             SequenceLength, SplitToSequence, ConcatFromSequence>;
+using Payload =
+    std::variant<Constant, Compute, Reshape, ReshapeDynamic, Bind, Check, Scatter, PrefixScan, TopK, NonZero, Unique,
+                 NonMaxSuppression, Determinant, If, Loop, SequenceConstruct, SequenceInsert, SequenceErase, SequenceAt,
+                 SequenceLength, SplitToSequence, ConcatFromSequence>;
 
 struct Op {
   Block* block = nullptr;
   Payload payload;
   std::vector<Value*> operands;
   std::vector<std::unique_ptr<Value>> results;
-  std::vector<Expr> defines;   // symbols bound when this op has run: result extents that are such a symbol, or (Bind) elements
-  std::string source;          // where it comes from, for messages: "Add node 'block1/add'"
+  std::vector<Expr>
+      defines;         // symbols bound when this op has run: result extents that are such a symbol, or (Bind) elements
+  std::string source;  // where it comes from, for messages: "Add node 'block1/add'"
   OpKind kind() const { return static_cast<OpKind>(payload.index()); }
   Value* result(int i = 0) const { return results[i].get(); }
-  template <class T> T* as() { return std::get_if<T>(&payload); }
-  template <class T> const T* as() const { return std::get_if<T>(&payload); }
+  template <class T>
+  T* as() {
+    return std::get_if<T>(&payload);
+  }
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&payload);
+  }
 };
 
 struct Block {
   Graph* graph = nullptr;
-  Op* parent = nullptr;                          // the If or Loop that owns it, else null
+  Op* parent = nullptr;  // the If or Loop that owns it, else null
   std::vector<std::unique_ptr<Value>> inputs;
-  std::list<std::unique_ptr<Op>> ops;            // in an order that respects dominance; it is the order of execution
+  std::list<std::unique_ptr<Op>> ops;  // in an order that respects dominance; it is the order of execution
   std::vector<Value*> outputs;
 };
 
-struct GraphInput { std::string name; Value* value = nullptr; };   // dims are constants or bare symbols
-struct GraphOutput { std::string name; Value* value = nullptr; };
+struct GraphInput {
+  std::string name;
+  Value* value = nullptr;
+};  // dims are constants or bare symbols
+struct GraphOutput {
+  std::string name;
+  Value* value = nullptr;
+};
 
 class Graph {
  public:
@@ -221,7 +272,7 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   std::shared_ptr<ir::Context> context;
-  Block body;                        // inputs are those of `inputs`, outputs those of `outputs`, in order
+  Block body;  // inputs are those of `inputs`, outputs those of `outputs`, in order
   std::vector<GraphInput> inputs;
   std::vector<GraphOutput> outputs;
   symbolic::ConstraintSet constraints;
@@ -233,7 +284,7 @@ class Graph {
   /// bound, so that equal bodies are the same pointer. Range: 0 .. extent.range().hi - 1.
   Expr axis_var(int position, Expr extent, bool reduction);
   uint32_t next_value_id() { return next_value_++; }
-  void start_value_ids_at(uint32_t next) { next_value_ = next; }   // for whoever gives values ids of their own
+  void start_value_ids_at(uint32_t next) { next_value_ = next; }  // for whoever gives values ids of their own
   Value* add_input(Block& block, Type type, std::string name);
   /// Appends an op (or inserts before `before`).
   Op* add_op(Block& block, Payload payload, std::vector<Value*> operands, std::vector<Type> result_types,
@@ -260,12 +311,14 @@ std::vector<Expr> used_symbols(const Op& op);
 std::string_view name_of(Combiner c);
 
 struct PrintOptions {
-  bool full = false;   // the bytes of large constants too; without it they are printed by their checksum, and the text cannot be parsed back
+  bool full =
+      false;  // the bytes of large constants too; without it they are printed by their checksum, and the text cannot be parsed back
 };
-std::string print(const Graph& graph);                              // text form, see text.cpp; large constants by their checksum
+std::string print(const Graph& graph);  // text form, see text.cpp; large constants by their checksum
 std::string print(const Graph& graph, const PrintOptions& options);
-std::string print(const Op& op);                                    // one op, for messages; blocks of If and Loop included
-std::unique_ptr<Graph> parse_graph(const std::string& text);        // UserError with line and column; inverse of print with PrintOptions::full
-void verify(const Graph& graph);                                    // InternalError that names the op and the rule
+std::string print(const Op& op);  // one op, for messages; blocks of If and Loop included
+std::unique_ptr<Graph> parse_graph(
+    const std::string& text);     // UserError with line and column; inverse of print with PrintOptions::full
+void verify(const Graph& graph);  // InternalError that names the op and the rule
 
 }  // namespace stax::tensor

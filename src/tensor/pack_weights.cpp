@@ -38,7 +38,8 @@ Value* insert_packing(Graph& graph, Op& before, Value* v) {
   const Scalar element = graph.scalars().load(0, v->type.dtype, indices);
   const Scalar inside = graph.scalars().cast(DType::kBool, graph.scalars().index(symbolic::less(column, n)));
   c.body = ir::select(inside, element, graph.scalars().constant_int(v->type.dtype, 0));
-  Op* op = graph.add_op(*before.block, std::move(c), {v}, {Type::tensor(v->type.dtype, extents)}, {}, before.source, &before);
+  Op* op = graph.add_op(*before.block, std::move(c), {v}, {Type::tensor(v->type.dtype, extents)}, {}, before.source,
+                        &before);
   op->result()->name = v->name.empty() ? "" : v->name + ".packed";
   return op->result();
 }
@@ -56,7 +57,8 @@ bool pack(Graph& graph, Op& op) {
   if (ir::as_expr(load->args.back()) != var) return false;
   for (size_t k = 0; k + 1 < load->args.size(); ++k) {
     bool moves = false;
-    ir::visit(load->args[k], [&](Scalar x) { moves |= x->kind == ir::ScalarKind::kIndex && symbolic::depends_on(x->index, var); });
+    ir::visit(load->args[k],
+              [&](Scalar x) { moves |= x->kind == ir::ScalarKind::kIndex && symbolic::depends_on(x->index, var); });
     if (moves) return false;
   }
   const int slot = slot_of(op, insert_packing(graph, op, v));

@@ -20,7 +20,7 @@ using ir::ScalarKind;
 using ir::ScalarOp;
 
 constexpr double kExact = 1 << 24;
-constexpr double kMostActivation = 255;   // |a - zero point| for two bytes
+constexpr double kMostActivation = 255;  // |a - zero point| for two bytes
 
 bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
@@ -41,10 +41,13 @@ bool moves(Scalar x, const Compute& c) {
 }
 
 /// A factor `load` or `load - zero`, in 32 bits; nullopt if it is of another form.
-struct Weight { double zero = 0; };
+struct Weight {
+  double zero = 0;
+};
 std::optional<Weight> weight_form(Scalar factor, Scalar load) {
   Weight w;
-  if (factor->kind == ScalarKind::kOp && factor->op == ScalarOp::kSub && factor->args[1]->kind == ScalarKind::kConstant) {
+  if (factor->kind == ScalarKind::kOp && factor->op == ScalarOp::kSub &&
+      factor->args[1]->kind == ScalarKind::kConstant) {
     w.zero = static_cast<double>(factor->args[1]->as_int());
     factor = factor->args[0];
   }
@@ -90,7 +93,8 @@ Value* insert_conversion(Graph& graph, Op& before, Scalar factor, Scalar load) {
   const Scalar element = graph.scalars().load(load->slot, load->dtype, indices);
   const Scalar all = ir::rewrite(factor, {}, [&](Scalar x) { return x == load ? element : x; });
   c.body = graph.scalars().cast(DType::kF32, all);
-  Op* op = graph.add_op(*before.block, std::move(c), before.operands, {Type::tensor(DType::kF32, v->type.extents)}, {}, before.source, &before);
+  Op* op = graph.add_op(*before.block, std::move(c), before.operands, {Type::tensor(DType::kF32, v->type.extents)}, {},
+                        before.source, &before);
   compact_operands(*op);
   op->result()->name = v->name.empty() ? "" : v->name + ".float";
   return op->result();
@@ -109,10 +113,12 @@ bool strengthen(Graph& graph, Op& op) {
     const Scalar weight_load = weight_left ? r.left : r.right, load = weight_left ? r.right : r.left;
     const Scalar weight = product->args[weight_left ? 0 : 1], factor = product->args[weight_left ? 1 : 0];
     const Literal* weights = literal_of(op.operands[weight_load->slot]);
-    if (!weights || weights->rank() != static_cast<int>(weight_load->args.size()) || !op.operands[load->slot]->type.has_static_rank()) continue;
+    if (!weights || weights->rank() != static_cast<int>(weight_load->args.size()) ||
+        !op.operands[load->slot]->type.has_static_rank())
+      continue;
     const std::optional<Weight> form = weight_form(weight, weight_load);
     if (!form) continue;
-    bool plain = true;   // nothing but the load moves in the other factor
+    bool plain = true;  // nothing but the load moves in the other factor
     visit(factor, [&](Scalar x) { plain &= x->kind != ScalarKind::kLoad || x == load || !moves(x, c); });
     if (!plain || largest_sum(c, weight_load, *weights, form->zero) * kMostActivation > kExact) continue;
     const int slot = slot_of(op, insert_conversion(graph, op, factor, load));
@@ -123,7 +129,8 @@ bool strengthen(Graph& graph, Op& op) {
     now.body = weight_left ? bytes * converted : converted * bytes;
     now.accumulate = DType::kF32;
     const Scalar sum = t.cast(DType::kI32, t.accumulator(DType::kF32));
-    now.epilogue = now.epilogue ? ir::rewrite(now.epilogue, {}, [&](Scalar x) { return x->kind == ScalarKind::kAccumulator ? sum : x; })
+    now.epilogue = now.epilogue ? ir::rewrite(now.epilogue, {},
+                                              [&](Scalar x) { return x->kind == ScalarKind::kAccumulator ? sum : x; })
                                 : t.cast(op.result()->type.dtype, sum);
     compact_operands(op);
     return true;

@@ -29,7 +29,9 @@ lower::LoweredKernel lower_op(const Op& op) {
     default: internal_error("{} is no kernel", tensor::name_of(op.kind()));
   }
 }
-bool is_kernel(const Op& op) { return op.kind() == OpKind::kCompute || op.kind() == OpKind::kScatter || op.kind() == OpKind::kPrefixScan; }
+bool is_kernel(const Op& op) {
+  return op.kind() == OpKind::kCompute || op.kind() == OpKind::kScatter || op.kind() == OpKind::kPrefixScan;
+}
 
 /// One op under all of its schedules.
 class KernelForms {
@@ -59,24 +61,30 @@ class KernelForms {
   }
 
   /// Compares all forms with `want`, the op's result on `operands`.
-  void check(const std::vector<const tensor::Item*>& operands, const ir::Literal& want, const tensor::Bindings& bound, emit::Tolerance tolerance, std::mt19937_64& draw) const {
-    if (symbolic::evaluate(lowered_.written, bound) <= 0) return;      // never launched
+  void check(const std::vector<const tensor::Item*>& operands, const ir::Literal& want, const tensor::Bindings& bound,
+             emit::Tolerance tolerance, std::mt19937_64& draw) const {
+    if (symbolic::evaluate(lowered_.written, bound) <= 0) return;  // never launched
     std::vector<int64_t> params;
     for (const Expr e : lowered_.param_values) params.push_back(symbolic::evaluate(e, bound));
     for (const Form& form : forms_) {
-      if (work(bound) <= kMostInterpreted) expect(form.name + ", interpreted", operands, want, tolerance, [&](std::span<void* const> buffers) { loop::interpret(form.kernel, buffers, params); });
+      if (work(bound) <= kMostInterpreted)
+        expect(form.name + ", interpreted", operands, want, tolerance,
+               [&](std::span<void* const> buffers) { loop::interpret(form.kernel, buffers, params); });
       if (testing::Test::HasFailure()) return;
       for (const auto& image : native_) {
         std::unordered_map<const symbolic::ExprNode*, int64_t> values;
         for (size_t k = 0; k < params.size(); ++k) values[form.kernel.params[k].node()] = params[k];
         int64_t iterations = 1;
-        if (const auto* f = form.kernel.body->as<loop::For>(); f && f->kind == loop::LoopKind::kParallel) iterations = symbolic::evaluate(f->extent, values);
-        const Guarded scratch(static_cast<size_t>(symbolic::evaluate(emit::scratch_bytes(form.kernel), values) + 63) / 64 * 64);
+        if (const auto* f = form.kernel.body->as<loop::For>(); f && f->kind == loop::LoopKind::kParallel)
+          iterations = symbolic::evaluate(f->extent, values);
+        const Guarded scratch(static_cast<size_t>(symbolic::evaluate(emit::scratch_bytes(form.kernel), values) + 63) /
+                              64 * 64);
         const emit::Entry entry = image->entry("k" + std::to_string(&form - forms_.data()));
         expect(form.name + ", native", operands, want, tolerance, [&](std::span<void* const> buffers) {
           emit::KernelFault fault;
-          for (int64_t begin = 0; begin < iterations;) {     // in pieces, as threads take them
-            const int64_t end = std::min(iterations, begin + 1 + static_cast<int64_t>(draw() % static_cast<uint64_t>(iterations)));
+          for (int64_t begin = 0; begin < iterations;) {  // in pieces, as threads take them
+            const int64_t end =
+                std::min(iterations, begin + 1 + static_cast<int64_t>(draw() % static_cast<uint64_t>(iterations)));
             entry(buffers.data(), params.data(), begin, end, scratch.data(), &fault);
             begin = end;
           }
@@ -95,10 +103,14 @@ class KernelForms {
   }
 
  private:
-  struct Form { std::string name; loop::Kernel kernel; };
+  struct Form {
+    std::string name;
+    loop::Kernel kernel;
+  };
 
   template <class F>
-  void expect(const std::string& what, const std::vector<const tensor::Item*>& operands, const ir::Literal& want, emit::Tolerance tolerance, const F& run) const {
+  void expect(const std::string& what, const std::vector<const tensor::Item*>& operands, const ir::Literal& want,
+              emit::Tolerance tolerance, const F& run) const {
     std::vector<std::unique_ptr<Guarded>> memory;
     std::vector<void*> buffers;
     void* result = nullptr;
@@ -106,7 +118,9 @@ class KernelForms {
       const ir::Literal& data = argument >= 0 ? operands[static_cast<size_t>(argument)]->tensor : want;
       memory.push_back(std::make_unique<Guarded>(data.bytes()));
       buffers.push_back(memory.back()->data());
-      const ir::Literal* initial = argument >= 0 ? &data : op_.kind() == OpKind::kScatter ? &operands[0]->tensor : nullptr;
+      const ir::Literal* initial = argument >= 0                    ? &data
+                                   : op_.kind() == OpKind::kScatter ? &operands[0]->tensor
+                                                                    : nullptr;
       if (initial != nullptr && initial->bytes() > 0) std::memcpy(buffers.back(), initial->data(), initial->bytes());
       if (argument < 0) result = buffers.back();
     }
@@ -114,7 +128,8 @@ class KernelForms {
     for (int64_t i = 0; i < want.count(); ++i) {
       const ir::Value64 e = want.at(i), g = ir::load_element(want.dtype(), result, i);
       if (emit::close(want.dtype(), e, g, tolerance)) continue;
-      ADD_FAILURE() << what << ": element " << i << " of " << want.count() << " is " << (ir::is_float(want.dtype()) ? fmt::format("{}", g.f) : fmt::format("{}", g.i)) << " instead of "
+      ADD_FAILURE() << what << ": element " << i << " of " << want.count() << " is "
+                    << (ir::is_float(want.dtype()) ? fmt::format("{}", g.f) : fmt::format("{}", g.i)) << " instead of "
                     << (ir::is_float(want.dtype()) ? fmt::format("{}", e.f) : fmt::format("{}", e.i));
       return;
     }
@@ -158,7 +173,9 @@ void check_levels(Make make, uint64_t first_seed, int graphs, int calls) {
       if (!call) continue;
       std::mt19937_64 draw(seed);
       tensor::Bindings bound = tensor::bind_inputs(*random.graph, call->inputs);
-      if (std::any_of(kernels.begin(), kernels.end(), [&](const auto& kernel) { return kernel && kernel->work(bound) > kMostWork; })) continue;
+      if (std::any_of(kernels.begin(), kernels.end(),
+                      [&](const auto& kernel) { return kernel && kernel->work(bound) > kMostWork; }))
+        continue;
       ++checked;
       std::unordered_map<const Value*, tensor::Item> values;
       for (size_t k = 0; k < call->inputs.size(); ++k) values[random.graph->inputs[k].value] = call->inputs[k];
@@ -172,7 +189,9 @@ void check_levels(Make make, uint64_t first_seed, int graphs, int calls) {
           if (testing::Test::HasFailure()) {
             std::string shapes;
             for (const auto& input : call->inputs) shapes += " " + text_of(input.tensor.extents());
-            FAIL() << "seed " << seed << ", call " << c << ", inputs" << shapes << "\n" << tensor::print(*op) << "\n" << kernel->text();
+            FAIL() << "seed " << seed << ", call " << c << ", inputs" << shapes << "\n"
+                   << tensor::print(*op) << "\n"
+                   << kernel->text();
           }
         }
         for (size_t k = 0; k < results.size(); ++k) values[op->result(static_cast<int>(k))] = std::move(results[k]);

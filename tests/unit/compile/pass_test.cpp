@@ -38,7 +38,7 @@ bool fails_otherwise(tensor::Graph&) { throw std::out_of_range("index"); }
 bool users_fault(tensor::Graph&) { user_error("extents 3 and 4 cannot meet"); }
 bool out_of_memory(tensor::Graph&) { throw std::bad_alloc(); }
 bool breaks_the_graph(tensor::Graph& graph) {
-  graph.body.ops.back()->operands[0] = graph.body.ops.back()->result();   // of itself
+  graph.body.ops.back()->operands[0] = graph.body.ops.back()->result();  // of itself
   return true;
 }
 
@@ -88,7 +88,9 @@ TEST_F(Pass, IsShownWhereItIsAskedFor) {
 TEST_F(Pass, IsObserved) {
   std::string seen;
   PassContext context;
-  context.observer = [&](std::string_view pass, const tensor::Graph& after) { seen += std::string(pass) + (&after == random.graph.get() ? "!" : "?"); };
+  context.observer = [&](std::string_view pass, const tensor::Graph& after) {
+    seen += std::string(pass) + (&after == random.graph.get() ? "!" : "?");
+  };
   run_pass("first", nothing, *random.graph, context);
   run_pass("left_out", nothing, *random.graph, context);
   run_pass("second", something, *random.graph, context);
@@ -111,7 +113,9 @@ TEST_F(Pass, ThatFailsIsNamedWithItsReasonAndARepro) {
   EXPECT_EQ(tensor::print(*again), before);
 }
 
-TEST_F(Pass, AnyExceptionIsAFaultOfOurs) { EXPECT_NE(fault(fails_otherwise).find("pass probe: index"), std::string::npos); }
+TEST_F(Pass, AnyExceptionIsAFaultOfOurs) {
+  EXPECT_NE(fault(fails_otherwise).find("pass probe: index"), std::string::npos);
+}
 
 TEST_F(Pass, WhatBreaksTheGraphIsFoundByTheVerifier) {
   PassContext context;
@@ -182,7 +186,8 @@ TEST_F(Pass, AllPassesLeaveTheMeaningOfAGraph) {
             if (!ir::is_float(w.dtype())) {
               ASSERT_EQ(g.at(i).i, w.at(i).i) << pass << ", seed " << 95'000 + seed;
             } else if (!(std::isnan(w.at(i).f) && std::isnan(g.at(i).f))) {
-              ASSERT_NEAR(g.at(i).f, w.at(i).f, (w.dtype() == DType::kF16 ? 2e-2 : 1e-4) * (1 + std::fabs(w.at(i).f))) << pass << ", seed " << 95'000 + seed;
+              ASSERT_NEAR(g.at(i).f, w.at(i).f, (w.dtype() == DType::kF16 ? 2e-2 : 1e-4) * (1 + std::fabs(w.at(i).f)))
+                  << pass << ", seed " << 95'000 + seed;
             }
           }
         }

@@ -9,7 +9,7 @@
 namespace stax::compile {
 namespace {
 
-using namespace program;   // what is looked at
+using namespace program;  // what is looked at
 
 Program planned(tensor::Graph& graph) {
   optimize(graph, {});
@@ -35,7 +35,12 @@ void for_each_use(const Program& p, const Step& step, const std::function<void(V
   });
 }
 
-struct Placed { ValueRef value; uint32_t segment; int64_t begin, end; size_t first, last; };
+struct Placed {
+  ValueRef value;
+  uint32_t segment;
+  int64_t begin, end;
+  size_t first, last;
+};
 
 std::vector<Placed> placed_in(const Program& p, const BlockSpec& block, const std::vector<int64_t>& values) {
   std::map<ValueRef, Placed> found;
@@ -47,7 +52,8 @@ std::vector<Placed> placed_in(const Program& p, const BlockSpec& block, const st
       const ValueSpec& spec = p.values[root];
       if (spec.storage != Storage::kArena || !own[root]) return;
       const int64_t begin = values[spec.offset];
-      auto [at, fresh] = found.try_emplace(root, Placed{root, spec.arena_segment, begin, begin + values[spec.bytes], s, s});
+      auto [at, fresh] =
+          found.try_emplace(root, Placed{root, spec.arena_segment, begin, begin + values[spec.bytes], s, s});
       at->second.last = s;
     });
   }
@@ -56,7 +62,9 @@ std::vector<Placed> placed_in(const Program& p, const BlockSpec& block, const st
   return result;
 }
 
-struct Use { double arena = 0, live = 0; };
+struct Use {
+  double arena = 0, live = 0;
+};
 
 /// Checks one shape; adds up what the arenas take and the least that they could.
 void check_plan(const Program& p, const std::vector<int64_t>& values, Use& use) {
@@ -69,14 +77,18 @@ void check_plan(const Program& p, const std::vector<int64_t>& values, Use& use) 
       ASSERT_EQ(a.begin % 64, 0);
       for (const Placed& b : all) {
         if (&a == &b || a.segment != b.segment || a.last < b.first || b.last < a.first) continue;
-        ASSERT_TRUE(a.end <= b.begin || b.end <= a.begin) << "values %" << a.value << " and %" << b.value << " overlap\n" << print(p);
+        ASSERT_TRUE(a.end <= b.begin || b.end <= a.begin)
+            << "values %" << a.value << " and %" << b.value << " overlap\n"
+            << print(p);
       }
     }
-    for (const ValueRef v : block.outputs) ASSERT_NE(p.values[root_of(p, v)].storage, Storage::kArena) << "%" << v << " leaves its block";
+    for (const ValueRef v : block.outputs)
+      ASSERT_NE(p.values[root_of(p, v)].storage, Storage::kArena) << "%" << v << " leaves its block";
     for (const Step& step : block.steps) {
       const auto* loop = std::get_if<LoopStep>(&step);
       if (loop == nullptr) continue;
-      for (const ValueRef v : loop->initial) ASSERT_NE(p.values[root_of(p, v)].storage, Storage::kArena) << "%" << v << " may pass through a loop";
+      for (const ValueRef v : loop->initial)
+        ASSERT_NE(p.values[root_of(p, v)].storage, Storage::kArena) << "%" << v << " may pass through a loop";
     }
     for (uint32_t k = 0; k < block.segments.size(); ++k) {
       double live = 0;
@@ -87,7 +99,8 @@ void check_plan(const Program& p, const std::vector<int64_t>& values, Use& use) 
         live = std::max(live, now);
       }
       use.live += live;
-      if (block.segments[k].arena_bytes != kNone) use.arena += static_cast<double>(values[block.segments[k].arena_bytes]);
+      if (block.segments[k].arena_bytes != kNone)
+        use.arena += static_cast<double>(values[block.segments[k].arena_bytes]);
     }
   }
 }
@@ -113,7 +126,8 @@ TEST(PlanMemory, NoTwoLiveValuesOverlapAtAnyShape) {
 TEST(PlanMemory, AChainNeedsTwoSlots) {
   RandomGraph random(1);
   Value* v = random.input(DType::kF32, {random.dims[0], random.number(64)});
-  for (int k = 0; k < 12; ++k) v = random.b.matmul(v, random.input(DType::kF32, {random.number(64), random.number(64)}));
+  for (int k = 0; k < 12; ++k)
+    v = random.b.matmul(v, random.input(DType::kF32, {random.number(64), random.number(64)}));
   random.output(v);
   const Program p = planned(*random.graph);
   for (const int64_t n : {1, 48, 1000}) {
@@ -126,9 +140,12 @@ TEST(PlanMemory, AChainNeedsTwoSlots) {
 
 TEST(PlanMemory, ValuesOfDifferentSymbolsShareASlotOfTheLarger) {
   RandomGraph random(2);
-  const auto step = [&](Value* v, Expr n) { return random.b.matmul(v, random.input(DType::kF32, {v->type.extents[1], n})); };
+  const auto step = [&](Value* v, Expr n) {
+    return random.b.matmul(v, random.input(DType::kF32, {v->type.extents[1], n}));
+  };
   Value* v = random.input(DType::kF32, {random.number(4), random.number(8)});
-  for (const Expr n : {random.dims[0], random.dims[1], random.dims[2], random.dims[0] * 2, random.dims[1] + 3}) v = step(v, n);
+  for (const Expr n : {random.dims[0], random.dims[1], random.dims[2], random.dims[0] * 2, random.dims[1] + 3})
+    v = step(v, n);
   random.output(step(v, random.number(8)));
   const Program p = planned(*random.graph);
   std::mt19937_64 draw(3);
@@ -144,7 +161,9 @@ TEST(PlanMemory, EveryExpressionHasItsPlace) {
   RandomGraph random(4);
   Value* x = random.input(DType::kF32, {random.dims[0], random.number(4)});
   tensor::Builder& b = random.b;
-  tensor::Op* found = b.op(tensor::NonZero{}, {x}, {tensor::Type::tensor(DType::kI64, {b.constant_expr(2), b.new_symbol("found", {0, symbolic::kMaxExtent})})});
+  tensor::Op* found =
+      b.op(tensor::NonZero{}, {x},
+           {tensor::Type::tensor(DType::kI64, {b.constant_expr(2), b.new_symbol("found", {0, symbolic::kMaxExtent})})});
   found->defines = {found->result()->type.extents[1]};
   Value* rows = b.slice(found->result(), 0, b.constant_expr(0), b.constant_expr(1), b.constant_expr(1));
   Value* picked = b.gather(x, b.reshape(rows, {found->result()->type.extents[1]}), 0);

@@ -34,13 +34,14 @@ class RandomGraph {
  public:
   explicit RandomGraph(uint64_t seed) : random(seed) {
     for (const char* name : {"a", "b", "c"}) {
-      dims.push_back(graph->exprs().new_symbol({.name = name, .kind = symbolic::SymbolKind::kDim, .range = {0, symbolic::kMaxExtent}, .multiple = 1}));
-      input(DType::kBool, {dims.back()});     // binds it
+      dims.push_back(graph->exprs().new_symbol(
+          {.name = name, .kind = symbolic::SymbolKind::kDim, .range = {0, symbolic::kMaxExtent}, .multiple = 1}));
+      input(DType::kBool, {dims.back()});  // binds it
     }
   }
 
   std::mt19937_64 random;
-  bool tame = false;              // no infinities and NaN
+  bool tame = false;  // no infinities and NaN
   std::unique_ptr<tensor::Graph> graph = std::make_unique<tensor::Graph>(std::make_shared<ir::Context>());
   tensor::Builder b{*graph, graph->body};
   std::vector<Expr> dims;
@@ -49,7 +50,9 @@ class RandomGraph {
   int pick(int n) { return static_cast<int>(random() % static_cast<uint64_t>(n)); }
   bool chance(int percent) { return pick(100) < percent; }
   template <class T>
-  T one_of(std::initializer_list<T> list) { return list.begin()[pick(static_cast<int>(list.size()))]; }
+  T one_of(std::initializer_list<T> list) {
+    return list.begin()[pick(static_cast<int>(list.size()))];
+  }
   Expr number(int64_t v) { return b.constant_expr(v); }
   Expr extent() { return chance(60) ? dims[pick(3)] : number(one_of<int64_t>({1, 2, 3, 5, 8, 16, 40, 64})); }
   std::vector<Expr> extents(int rank) {
@@ -62,7 +65,8 @@ class RandomGraph {
   Value* input(DType t, std::vector<Expr> wanted, Data kind = Data::kTame, Expr limit = {}) {
     for (Expr& e : wanted) {
       if (e.is_constant() || e.is_symbol()) continue;
-      const Expr symbol = graph->exprs().new_symbol({.name = "r", .kind = symbolic::SymbolKind::kDim, .range = {0, symbolic::kMaxExtent}, .multiple = 1});
+      const Expr symbol = graph->exprs().new_symbol(
+          {.name = "r", .kind = symbolic::SymbolKind::kDim, .range = {0, symbolic::kMaxExtent}, .multiple = 1});
       b.check(symbolic::equal(symbol, e), "{0} instead of {1}", {symbol, e});
       related.push_back({symbol, e});
       e = symbol;
@@ -79,7 +83,10 @@ class RandomGraph {
   }
 
   /// Extents of all symbols, and inputs of that size; nullopt where no index is in range.
-  struct Call { std::vector<int64_t> extents; std::vector<tensor::Item> inputs; };
+  struct Call {
+    std::vector<int64_t> extents;
+    std::vector<tensor::Item> inputs;
+  };
   std::optional<Call> call(uint64_t seed) const {
     std::mt19937_64 draw(seed);
     tensor::Bindings bound;
@@ -94,7 +101,8 @@ class RandomGraph {
       item.tensor = ir::Literal(type.dtype, extents);
       const int64_t limit = kinds[k].limit ? symbolic::evaluate(kinds[k].limit, bound) : 0;
       if (kinds[k].data == Data::kIndex && limit == 0 && item.tensor.count() > 0) return std::nullopt;
-      for (int64_t i = 0; i < item.tensor.count(); ++i) item.tensor.set(i, value(type.dtype, kinds[k].data, limit, draw));
+      for (int64_t i = 0; i < item.tensor.count(); ++i)
+        item.tensor.set(i, value(type.dtype, kinds[k].data, limit, draw));
       result.inputs.push_back(std::move(item));
     }
     return result;
@@ -107,11 +115,14 @@ class RandomGraph {
     if (t == DType::kBool) return s.op(one_of({ScalarOp::kAnd, ScalarOp::kOr, ScalarOp::kXor}), {x, y});
     if (ir::is_float(t)) {
       if (!inexact && chance(15)) return ir::select(ir::less(x, y), x + y, x - y);
-      const ScalarOp op = one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kDiv});
+      const ScalarOp op =
+          one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kDiv});
       inexact |= op == ScalarOp::kDiv;
       return s.op(op, {x, y});
     }
-    return s.op(one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kDiv, ScalarOp::kModFloor, ScalarOp::kAnd, ScalarOp::kXor}), {x, y});
+    return s.op(one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kDiv,
+                        ScalarOp::kModFloor, ScalarOp::kAnd, ScalarOp::kXor}),
+                {x, y});
   }
   Scalar decorate(Scalar x) {
     const DType t = x->dtype;
@@ -119,7 +130,10 @@ class RandomGraph {
     if (t == DType::kBool) return chance(50) ? s.op(ScalarOp::kNot, {x}) : x;
     if (ir::is_float(t)) {
       switch (pick(8)) {
-        case 0: inexact = true; return s.op(one_of({ScalarOp::kExp, ScalarOp::kTanh, ScalarOp::kSigmoid, ScalarOp::kErf}), {s.op(ScalarOp::kMin, {x, s.constant(t, 4)})});
+        case 0:
+          inexact = true;
+          return s.op(one_of({ScalarOp::kExp, ScalarOp::kTanh, ScalarOp::kSigmoid, ScalarOp::kErf}),
+                      {s.op(ScalarOp::kMin, {x, s.constant(t, 4)})});
         case 1: inexact = true; return s.op(ScalarOp::kSqrt, {s.op(ScalarOp::kAbs, {x})});
         case 2: return s.op(ScalarOp::kNeg, {x});
         case 3: return s.op(ScalarOp::kMax, {x, s.constant(t, 0)});
@@ -135,7 +149,9 @@ class RandomGraph {
 
   /// An operand that is read at the axes `i` of extents `e`: whole, in part, broadcast, transposed, reversed, shifted or strided.
   Scalar operand(Body& body, DType t, const std::vector<Expr>& i, const std::vector<Expr>& e, Data data = Data::kTame) {
-    struct Place { Expr extent, index; };
+    struct Place {
+      Expr extent, index;
+    };
     std::vector<Place> places;
     const size_t from = chance(25) && i.size() > 1 ? 1 : 0;
     for (size_t k = from; k < i.size(); ++k) {
@@ -155,7 +171,10 @@ class RandomGraph {
   }
   Scalar operand(Body& body, DType t, Data data = Data::kTame) { return operand(body, t, body.i, current, data); }
 
-  DType number_type() { return one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kU8, DType::kI8}); }
+  DType number_type() {
+    return one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI32,
+                   DType::kI64, DType::kU8, DType::kI8});
+  }
 
   Value* map() {
     current = extents(pick(5));
@@ -166,7 +185,10 @@ class RandomGraph {
       Scalar x = operand(body, t, data);
       for (int k = pick(3); k > 0; --k) x = decorate(combine(x, operand(body, t, data)));
       if (!current.empty() && chance(20)) x = combine(x, b.scalars().cast(t, body.index(body.i[0] * 3 + 1)));
-      if (chance(20)) x = b.scalars().cast(inexact ? one_of({DType::kF32, DType::kF16}) : one_of({DType::kF32, DType::kI32, DType::kF16, DType::kI64}), x);
+      if (chance(20))
+        x = b.scalars().cast(
+            inexact ? one_of({DType::kF32, DType::kF16}) : one_of({DType::kF32, DType::kI32, DType::kF16, DType::kI64}),
+            x);
       return x;
     });
   }
@@ -185,7 +207,8 @@ class RandomGraph {
       }
       case 1: {
         std::vector<Expr> before, after;
-        for (size_t k = 0; k < e.size(); ++k) before.push_back(number(pick(3))), after.push_back(chance(30) ? dims[0] : number(pick(2)));
+        for (size_t k = 0; k < e.size(); ++k)
+          before.push_back(number(pick(3))), after.push_back(chance(30) ? dims[0] : number(pick(2)));
         return b.pad_constant(x, before, after, chance(50) ? Scalar() : b.scalars().constant_int(t, 1));
       }
       case 2: {
@@ -208,12 +231,14 @@ class RandomGraph {
     if (t == DType::kBool) {
       combiner = one_of({Combiner::kAnd, Combiner::kOr});
     } else {
-      combiner = one_of({Combiner::kSum, Combiner::kSum, Combiner::kProd, Combiner::kMin, Combiner::kMax, Combiner::kArgMaxFirst, Combiner::kArgMaxLast, Combiner::kArgMinFirst, Combiner::kArgMinLast});
+      combiner = one_of({Combiner::kSum, Combiner::kSum, Combiner::kProd, Combiner::kMin, Combiner::kMax,
+                         Combiner::kArgMaxFirst, Combiner::kArgMaxLast, Combiner::kArgMinFirst, Combiner::kArgMinLast});
     }
     current = extents(pick(4));
     const std::vector<Expr> over = extents(1 + pick(2));
     Data data = combiner == Combiner::kProd ? Data::kSigns : Data::kTame;
-    if (ir::is_float(t) && combiner != Combiner::kProd && combiner != Combiner::kSum && chance(40)) data = Data::kSpecial;
+    if (ir::is_float(t) && combiner != Combiner::kProd && combiner != Combiner::kSum && chance(40))
+      data = Data::kSpecial;
     DType accumulate = ir::compute_type(t);
     if (combiner == Combiner::kSum && t == DType::kF32 && chance(30)) accumulate = DType::kF64;
     if (ir::is_integer(t) && chance(30)) accumulate = DType::kI64;
@@ -222,29 +247,38 @@ class RandomGraph {
     if (chance(40) && t != DType::kBool) {
       epilogue = [&, arg](Body& body, Scalar acc) {
         if (arg) return acc + body.integer(DType::kI64, 5);
-        return b.scalars().cast(t, combiner == Combiner::kProd ? acc : acc + operand(body, acc->dtype, body.i, current));
+        return b.scalars().cast(t,
+                                combiner == Combiner::kProd ? acc : acc + operand(body, acc->dtype, body.i, current));
       };
     }
-    return b.reduce(combiner, accumulate, current, over, [&](Body& body) {
-      std::vector<Expr> at = body.i, e = current;
-      at.insert(at.end(), body.r.begin(), body.r.end());
-      e.insert(e.end(), over.begin(), over.end());
-      Scalar x = operand(body, t, at, e, data);
-      if (chance(30) && combiner != Combiner::kProd && t != DType::kBool) x = b.scalars().op(ScalarOp::kMax, {x, operand(body, t, at, e, data)});
-      return arg ? x : b.scalars().cast(accumulate, x);
-    }, epilogue);
+    return b.reduce(
+        combiner, accumulate, current, over,
+        [&](Body& body) {
+          std::vector<Expr> at = body.i, e = current;
+          at.insert(at.end(), body.r.begin(), body.r.end());
+          e.insert(e.end(), over.begin(), over.end());
+          Scalar x = operand(body, t, at, e, data);
+          if (chance(30) && combiner != Combiner::kProd && t != DType::kBool)
+            x = b.scalars().op(ScalarOp::kMax, {x, operand(body, t, at, e, data)});
+          return arg ? x : b.scalars().cast(accumulate, x);
+        },
+        epilogue);
   }
 
   /// sum over k of A * B, with any axes in any order; a bias and a clamp behind it sometimes.
   Value* contraction() {
-    struct Label { Expr extent; bool in_a, in_b, out; };
+    struct Label {
+      Expr extent;
+      bool in_a, in_b, out;
+    };
     std::vector<Label> labels;
     for (int k = pick(3); k > 0; --k) labels.push_back({extent(), true, chance(70), true});
     if (chance(85)) labels.push_back({extent(), true, false, true});
     if (chance(85)) labels.push_back({extent(), false, true, true});
     for (int k = 1 + pick(2); k > 0; --k) labels.push_back({extent(), true, true, false});
     if (chance(30)) std::shuffle(labels.begin(), labels.end(), random);
-    const DType t = one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI8, DType::kU8, DType::kI32});
+    const DType t = one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI8,
+                            DType::kU8, DType::kI32});
     const DType accumulate = t == DType::kI8 || t == DType::kU8 ? DType::kI32 : ir::compute_type(t);
     current.clear();
     std::vector<Expr> over;
@@ -258,20 +292,24 @@ class RandomGraph {
       };
     }
     const bool turned = chance(50), offset = ir::is_integer(t) && chance(50);
-    return b.reduce(Combiner::kSum, accumulate, current, over, [&](Body& body) {
-      std::vector<Expr> index[2], e[2];
-      size_t out = 0, in = 0;
-      for (const Label& l : labels) {
-        const Expr var = l.out ? body.i[out++] : body.r[in++];
-        for (int side = 0; side < 2; ++side)
-          if (side == 0 ? l.in_a : l.in_b) index[side].push_back(var), e[side].push_back(l.extent);
-      }
-      if (turned && e[1].size() > 1) std::reverse(index[1].begin(), index[1].end()), std::reverse(e[1].begin(), e[1].end());
-      Scalar x = b.scalars().cast(accumulate, body.load(input(t, e[0]), index[0]));
-      const Scalar y = b.scalars().cast(accumulate, body.load(input(t, e[1]), index[1]));
-      if (offset) x = x - body.integer(accumulate, 3);
-      return x * y;
-    }, epilogue);
+    return b.reduce(
+        Combiner::kSum, accumulate, current, over,
+        [&](Body& body) {
+          std::vector<Expr> index[2], e[2];
+          size_t out = 0, in = 0;
+          for (const Label& l : labels) {
+            const Expr var = l.out ? body.i[out++] : body.r[in++];
+            for (int side = 0; side < 2; ++side)
+              if (side == 0 ? l.in_a : l.in_b) index[side].push_back(var), e[side].push_back(l.extent);
+          }
+          if (turned && e[1].size() > 1)
+            std::reverse(index[1].begin(), index[1].end()), std::reverse(e[1].begin(), e[1].end());
+          Scalar x = b.scalars().cast(accumulate, body.load(input(t, e[0]), index[0]));
+          const Scalar y = b.scalars().cast(accumulate, body.load(input(t, e[1]), index[1]));
+          if (offset) x = x - body.integer(accumulate, 3);
+          return x * y;
+        },
+        epilogue);
   }
 
   /// A window over one or two axes, with stride, dilation and padding.
@@ -281,9 +319,14 @@ class RandomGraph {
     const bool depthwise = chance(25);
     std::vector<Expr> x{dims[0], number(channels)}, w{number(depthwise ? channels : outputs), number(channels)}, over;
     current = {dims[0], w[0]};
-    if (!depthwise) over.push_back(number(channels));
-    else w.pop_back();
-    struct Axis { Expr extent; int64_t stride, dilation, pad, window; };
+    if (!depthwise)
+      over.push_back(number(channels));
+    else
+      w.pop_back();
+    struct Axis {
+      Expr extent;
+      int64_t stride, dilation, pad, window;
+    };
     std::vector<Axis> window;
     for (int k = 0; k < axes; ++k) {
       const Axis a{dims[1 + k], 1 + pick(2), 1 + pick(2), pick(3), 1 + pick(3)};
@@ -291,7 +334,8 @@ class RandomGraph {
       x.push_back(a.extent);
       w.push_back(number(a.window));
       over.push_back(number(a.window));
-      current.push_back(symbolic::max(symbolic::floordiv(a.extent + (2 * a.pad - a.dilation * (a.window - 1) - 1), a.stride) + 1, 0));
+      current.push_back(
+          symbolic::max(symbolic::floordiv(a.extent + (2 * a.pad - a.dilation * (a.window - 1) - 1), a.stride) + 1, 0));
     }
     const DType t = one_of({DType::kF32, DType::kF32, DType::kF64, DType::kF16});
     Value* data = input(t, x);
@@ -300,17 +344,21 @@ class RandomGraph {
     return b.reduce(Combiner::kSum, accumulate, current, over, [&](Body& body) {
       std::vector<Expr> at{body.i[0]}, wat{body.i[1]};
       size_t r = 0;
-      if (depthwise) at.push_back(body.i[1]);
-      else at.push_back(body.r[r]), wat.push_back(body.r[r++]);
+      if (depthwise)
+        at.push_back(body.i[1]);
+      else
+        at.push_back(body.r[r]), wat.push_back(body.r[r++]);
       Expr inside = number(1);
       for (size_t k = 0; k < window.size(); ++k, ++r) {
         const Expr position = body.i[2 + k] * window[k].stride + body.r[r] * window[k].dilation - window[k].pad;
-        inside = symbolic::logical_and(inside, symbolic::logical_and(symbolic::less_equal(number(0), position), symbolic::less(position, window[k].extent)));
+        inside = symbolic::logical_and(inside, symbolic::logical_and(symbolic::less_equal(number(0), position),
+                                                                     symbolic::less(position, window[k].extent)));
         at.push_back(position);
         wat.push_back(body.r[r]);
       }
       auto& s = b.scalars();
-      const Scalar value = ir::select(s.cast(DType::kBool, s.index(inside)), s.cast(accumulate, body.load(data, at)), s.constant_int(accumulate, 0));
+      const Scalar value = ir::select(s.cast(DType::kBool, s.index(inside)), s.cast(accumulate, body.load(data, at)),
+                                      s.constant_int(accumulate, 0));
       return value * s.cast(accumulate, body.load(weights, wat));
     });
   }
@@ -355,16 +403,26 @@ class RandomGraph {
     auto& s = b.scalars();
     const bool is_float = ir::is_float(t);
     const auto clamp = [&](Value* x) {
-      return b.pointwise({x}, [&](std::span<const Scalar> a) { return is_float ? s.op(ScalarOp::kTanh, {a[0]}) : t == DType::kBool ? a[0] : s.op(ScalarOp::kMin, {a[0], s.constant_int(t, 9)}); });
+      return b.pointwise({x}, [&](std::span<const Scalar> a) {
+        return is_float            ? s.op(ScalarOp::kTanh, {a[0]})
+               : t == DType::kBool ? a[0]
+                                   : s.op(ScalarOp::kMin, {a[0], s.constant_int(t, 9)});
+      });
     };
     if (t == DType::kBool) return b.cast(v, DType::kI32);
     switch (pick(11)) {
-      case 0: return b.pointwise({v}, [&](std::span<const Scalar> a) { return is_float ? s.op(one_of({ScalarOp::kSigmoid, ScalarOp::kTanh, ScalarOp::kErf, ScalarOp::kSin}), {a[0]}) : s.op(ScalarOp::kAbs, {a[0]}); });
+      case 0:
+        return b.pointwise({v}, [&](std::span<const Scalar> a) {
+          return is_float ? s.op(one_of({ScalarOp::kSigmoid, ScalarOp::kTanh, ScalarOp::kErf, ScalarOp::kSin}), {a[0]})
+                          : s.op(ScalarOp::kAbs, {a[0]});
+        });
       case 1: {
         std::vector<Expr> other = e;
         for (Expr& x : other)
           if (chance(30)) x = number(1);
-        return b.pointwise({v, input(t, other)}, [&](std::span<const Scalar> a) { return s.op(one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMax}), {a[0], a[1]}); });
+        return b.pointwise({v, input(t, other)}, [&](std::span<const Scalar> a) {
+          return s.op(one_of({ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMax}), {a[0], a[1]});
+        });
       }
       case 2: {
         if (rank == 0) return clamp(v);
@@ -372,7 +430,8 @@ class RandomGraph {
         for (int k = 0; k < rank; ++k)
           if (chance(50)) axes.push_back(k);
         if (axes.empty()) axes.push_back(rank - 1);
-        return clamp(b.reduce_axes(one_of({Combiner::kSum, Combiner::kMax, Combiner::kMin}), v, axes, chance(50), is_float ? ir::compute_type(t) : t));
+        return clamp(b.reduce_axes(one_of({Combiner::kSum, Combiner::kMax, Combiner::kMin}), v, axes, chance(50),
+                                   is_float ? ir::compute_type(t) : t));
       }
       case 3: {
         std::vector<int> order(e.size());
@@ -406,12 +465,14 @@ class RandomGraph {
     tame = true;
     std::vector<Value*> values;
     using Make = Value* (RandomGraph::*)();
-    const Make makes[] = {&RandomGraph::source, &RandomGraph::source, &RandomGraph::contraction, &RandomGraph::convolution, &RandomGraph::view, &RandomGraph::scatter};
+    const Make makes[] = {&RandomGraph::source,      &RandomGraph::source, &RandomGraph::contraction,
+                          &RandomGraph::convolution, &RandomGraph::view,   &RandomGraph::scatter};
     values.push_back((this->*makes[pick(static_cast<int>(std::size(makes)))])());
     for (int k = 0; k < ops; ++k) {
       Value* from = chance(75) ? values.back() : values[static_cast<size_t>(pick(static_cast<int>(values.size())))];
       Value* made = grow(from);
-      if (made->type.static_rank() == from->type.static_rank() && made->type.extents == from->type.extents && made->type.dtype == from->type.dtype && chance(30))
+      if (made->type.static_rank() == from->type.static_rank() && made->type.extents == from->type.extents &&
+          made->type.dtype == from->type.dtype && chance(30))
         made = b.binary(made->type.dtype == DType::kBool ? ScalarOp::kOr : ScalarOp::kMax, made, from);
       values.push_back(made);
     }
@@ -419,11 +480,19 @@ class RandomGraph {
     for (Value* v : values)
       if (v != values.back() && chance(15)) output(v);
   }
-  Value* source() { return input(one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF16, DType::kI32, DType::kF64}), extents(1 + pick(3))); }
+  Value* source() {
+    return input(one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF16, DType::kI32, DType::kF64}),
+                 extents(1 + pick(3)));
+  }
 
  private:
-  struct Kind { Data data; Expr limit; };
-  struct Relation { Expr symbol, extent; };
+  struct Kind {
+    Data data;
+    Expr limit;
+  };
+  struct Relation {
+    Expr symbol, extent;
+  };
 
   static ir::Value64 value(DType t, Data data, int64_t limit, std::mt19937_64& draw) {
     ir::Value64 v{};
@@ -434,11 +503,16 @@ class RandomGraph {
       v.i = static_cast<int64_t>(bits % 2);
     } else if (data == Data::kSigns) {
       const int64_t sign = bits % 4 == 0 ? -1 : 1;
-      if (ir::is_float(t)) v.f = static_cast<double>(sign);
-      else v.i = ir::wrap_integer(t, sign);
+      if (ir::is_float(t))
+        v.f = static_cast<double>(sign);
+      else
+        v.i = ir::wrap_integer(t, sign);
     } else if (ir::is_float(t)) {
-      static constexpr double kSpecial[] = {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), -0.0, 0.0};
-      v.f = data == Data::kSpecial && bits % 5 == 0 ? kSpecial[bits / 5 % std::size(kSpecial)] : (static_cast<double>(bits / 64 % 17) - 8) / 4;
+      static constexpr double kSpecial[] = {std::numeric_limits<double>::infinity(),
+                                            -std::numeric_limits<double>::infinity(),
+                                            std::numeric_limits<double>::quiet_NaN(), -0.0, 0.0};
+      v.f = data == Data::kSpecial && bits % 5 == 0 ? kSpecial[bits / 5 % std::size(kSpecial)]
+                                                    : (static_cast<double>(bits / 64 % 17) - 8) / 4;
     } else {
       v.i = ir::wrap_integer(t, static_cast<int64_t>(bits % 15) - 7);
     }
@@ -447,8 +521,8 @@ class RandomGraph {
 
   std::vector<Kind> kinds;
   std::vector<Relation> related;
-  std::vector<Expr> current;      // extents of the op being made
-  bool inexact = false;           // it has been rounded: steps and comparisons would make much of little
+  std::vector<Expr> current;  // extents of the op being made
+  bool inexact = false;       // it has been rounded: steps and comparisons would make much of little
 };
 
 /// "[2, 0, 33]"

@@ -27,7 +27,8 @@ TEST(Access, StridedReversedAndBroadcast) {
         %3[n - 1 - i] = load0[i, 0]
         %4[i] = load1[0]
       }}
-    }})", type));
+    }})",
+                                      type));
     check_extents(comparison);
   }
 }
@@ -70,7 +71,8 @@ TEST(Access, PaddingReadsNothingOutside) {
       for i in n + 10 vector 16 {{
         %1[i] = select(and(cast<bool>([less(4, i)]), cast<bool>([less(i, n + 5)])), load0[i - 5], cast<{0}>([7]))
       }}
-    }})", type));
+    }})",
+                                      type));
     check_extents(comparison);
   }
 }
@@ -126,7 +128,8 @@ TEST(Access, GatherAndScatterByData) {
           %3[{{cast<i64>(load4[i])}}, 0] = load2[i]
           %3[{{cast<i64>(load4[i])}}, 1] = load0[{{add(cast<i64>(load1[i]), [1])}}]
         }}
-      }})", type, index_type));
+      }})",
+                                        type, index_type));
       for (int64_t n : kExtents) {
         comparison.fill = [n](int slot, int64_t i) {
           ir::Value64 v;
@@ -136,8 +139,10 @@ TEST(Access, GatherAndScatterByData) {
         if (type[0] == 'f') {
           comparison.fill = [n](int slot, int64_t i) {
             ir::Value64 v;
-            if (slot == 0) v.f = static_cast<double>(i) / 4;
-            else v.i = slot == 1 ? (i * 7) % 49 : n - 1 - i;
+            if (slot == 0)
+              v.f = static_cast<double>(i) / 4;
+            else
+              v.i = slot == 1 ? (i * 7) % 49 : n - 1 - i;
             return v;
           };
         }
@@ -159,8 +164,10 @@ TEST(Access, RowsChosenByDataAreContiguous) {
   Comparison comparison(text);
   comparison.fill = [](int slot, int64_t i) {
     ir::Value64 v;
-    if (slot == 0) v.f = static_cast<double>(i);
-    else v.i = i % 20 - 10;
+    if (slot == 0)
+      v.f = static_cast<double>(i);
+    else
+      v.i = i % 20 - 10;
     return v;
   };
   for (int64_t m : {0, 1, 7, 20}) {
@@ -179,13 +186,17 @@ TEST(Access, ScatterAddsInOrder) {
         argument 1 @x {0} [n]
         argument 2 @y {0} [5] written
         for i in n vector 16 {{ %2[{{load0[i]}}] {1}= load1[i] }}
-      }})", type, combiner));
+      }})",
+                                        type, combiner));
       comparison.tolerance = {1e-6, 1e-6};
       comparison.fill = [&](int slot, int64_t i) {
         ir::Value64 v;
-        if (slot == 0) v.i = (i * i) % 5;
-        else if (type[0] == 'i') v.i = i % 11 - 5;
-        else v.f = static_cast<double>(i % 11 - 5);
+        if (slot == 0)
+          v.i = (i * i) % 5;
+        else if (type[0] == 'i')
+          v.i = i % 11 - 5;
+        else
+          v.f = static_cast<double>(i % 11 - 5);
         return v;
       };
       check_extents(comparison);
@@ -208,7 +219,8 @@ TEST(Access, GuardsBecomeMasks) {
           }}
         }}
       }}
-    }})", type));
+    }})",
+                                      type));
     check_extents(comparison);
   }
 }
@@ -262,8 +274,10 @@ TEST(Access, LocalBuffersOfDynamicExtent) {
       comparison.check({m, n});
     }
   }
-  auto kernel = loop::parse_kernel("kernel @k map { param n 0 .. 1000 argument 0 @y f32 [1] written local 1 @a f32 [n] local 2 @b u8 [3*n] local 3 @c f32 [16] "
-                                   "allocate 1 { allocate 2 { allocate 3 { %1[0] = 0.0:f32 %2[0] = cast<u8>([0]) %3[0] = 1.0:f32 } } } }");
+  auto kernel = loop::parse_kernel(
+      "kernel @k map { param n 0 .. 1000 argument 0 @y f32 [1] written local 1 @a f32 [n] local 2 @b u8 [3*n] local 3 "
+      "@c f32 [16] "
+      "allocate 1 { allocate 2 { allocate 3 { %1[0] = 0.0:f32 %2[0] = cast<u8>([0]) %3[0] = 1.0:f32 } } } }");
   std::unordered_map<const symbolic::ExprNode*, int64_t> values{{kernel.params[0].node(), 20}};
   EXPECT_EQ(symbolic::evaluate(scratch_bytes(kernel), values), 128 + 64);
 }
@@ -287,7 +301,8 @@ TEST(Access, RegisterTilesOfAnyShape) {
             if and(cast<bool>([less(io*4 + i3, m)]), cast<bool>([less(jo*32 + j3, n)])) {{ %2[io*4 + i3, jo*32 + j3] = load3[i3, j3] }} }} }}
         }}
       }} }}
-    }})", type));
+    }})",
+                                      type));
     comparison.tolerance = {std::string(type) == "bf16" ? 0.1 : 1e-5, std::string(type) == "bf16" ? 0.5 : 1e-5};
     for (int64_t m : {0, 1, 4, 5}) {
       for (int64_t n : {0, 1, 15, 16, 31, 32, 33, 50}) {

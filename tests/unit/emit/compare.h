@@ -16,11 +16,15 @@ inline ir::Value64 random_value(ir::DType t, std::mt19937_64& random, bool tame)
   ir::Value64 v;
   if (ir::is_float(t)) {
     const double small = std::uniform_real_distribution<double>(-4, 4)(random);
-    static constexpr double kSpecial[] = {0.0, -0.0, 1.0, -1.0, 0.5, INFINITY, -INFINITY, NAN, 1e30, -1e-30, 3.5e38, 1e-42, 65504, 70000, 6e-8, 2147483648.0};
+    static constexpr double kSpecial[] = {0.0,  -0.0,   1.0,    -1.0,  0.5,   INFINITY, -INFINITY, NAN,
+                                          1e30, -1e-30, 3.5e38, 1e-42, 65504, 70000,    6e-8,      2147483648.0};
     const int kind = static_cast<int>(random() % 8);
-    if (tame || kind < 4) v.f = small;
-    else if (kind < 6) v.f = kSpecial[random() % std::size(kSpecial)];
-    else v.f = std::ldexp(small, static_cast<int>(random() % 120) - 60);
+    if (tame || kind < 4)
+      v.f = small;
+    else if (kind < 6)
+      v.f = kSpecial[random() % std::size(kSpecial)];
+    else
+      v.f = std::ldexp(small, static_cast<int>(random() % 120) - 60);
     v.f = ir::round_to(t, v.f);
     return v;
   }
@@ -30,16 +34,20 @@ inline ir::Value64 random_value(ir::DType t, std::mt19937_64& random, bool tame)
   }
   const int kind = static_cast<int>(random() % 8);
   const int bits = ir::bit_width(t);
-  if (tame || kind < 4) v.i = static_cast<int64_t>(random() % 15) - 7;
-  else if (kind == 4) v.i = int64_t{1} << (bits - 1);
-  else if (kind == 5) v.i = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
-  else v.i = static_cast<int64_t>(random());
+  if (tame || kind < 4)
+    v.i = static_cast<int64_t>(random() % 15) - 7;
+  else if (kind == 4)
+    v.i = int64_t{1} << (bits - 1);
+  else if (kind == 5)
+    v.i = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  else
+    v.i = static_cast<int64_t>(random());
   v.i = ir::wrap_integer(t, v.i);
   return v;
 }
 
 struct Tolerance {
-  double relative = 0;   // of floats, on top of half a unit in the last place; 0: exact
+  double relative = 0;  // of floats, on top of half a unit in the last place; 0: exact
   double absolute = 0;
 };
 
@@ -59,19 +67,21 @@ inline bool close(ir::DType t, ir::Value64 expected, ir::Value64 got, Tolerance 
     case ir::DType::kF32: unit = 0x1p-149; break;
     default: unit = 0x1p-1074; break;
   }
-  return std::fabs(expected.f - got.f) <= tolerance.absolute + tolerance.relative * std::fabs(expected.f) + (tolerance.relative > 0 ? unit : 0);
+  return std::fabs(expected.f - got.f) <=
+         tolerance.absolute + tolerance.relative * std::fabs(expected.f) + (tolerance.relative > 0 ? unit : 0);
 }
 
 class Comparison {
  public:
-  explicit Comparison(const std::string& text, std::vector<Isa> isas = testable_isas()) : Comparison(loop::parse_kernel(text), std::move(isas)) {}
+  explicit Comparison(const std::string& text, std::vector<Isa> isas = testable_isas())
+      : Comparison(loop::parse_kernel(text), std::move(isas)) {}
   explicit Comparison(loop::Kernel kernel, std::vector<Isa> isas = testable_isas()) : kernel_(std::move(kernel)) {
     for (Isa isa : isas) native_.emplace_back(isa, std::make_unique<Native>(kernel_, isa));
   }
 
   Tolerance tolerance;
   bool tame = true;
-  int64_t parallel = 1;             // iterations of the parallel loop
+  int64_t parallel = 1;  // iterations of the parallel loop
   /// Called for each element of an argument that the kernel reads; null: random.
   std::function<ir::Value64(int slot, int64_t element)> fill;
 
@@ -79,7 +89,8 @@ class Comparison {
     std::unordered_map<const symbolic::ExprNode*, int64_t> values;
     for (size_t i = 0; i < params.size(); ++i) values[kernel_.params[i].node()] = params[i];
     std::vector<int64_t> counts;
-    for (int slot = 0; slot < kernel_.arguments; ++slot) counts.push_back(elements(kernel_.buffers[static_cast<size_t>(slot)], values));
+    for (int slot = 0; slot < kernel_.arguments; ++slot)
+      counts.push_back(elements(kernel_.buffers[static_cast<size_t>(slot)], values));
 
     auto make = [&] {
       std::vector<std::unique_ptr<Guarded>> buffers;
@@ -91,7 +102,8 @@ class Comparison {
         // What is written is poisoned, unless the kernel reads it first.
         if (b.written && !reads(slot)) continue;
         for (int64_t i = 0; i < count; ++i) {
-          ir::store_element(b.dtype, buffers.back()->data(), i, fill ? fill(slot, i) : random_value(b.dtype, random, tame));
+          ir::store_element(b.dtype, buffers.back()->data(), i,
+                            fill ? fill(slot, i) : random_value(b.dtype, random, tame));
         }
       }
       return buffers;
@@ -113,9 +125,11 @@ class Comparison {
           const ir::Value64 e = ir::load_element(b.dtype, expected[static_cast<size_t>(slot)]->data(), i);
           const ir::Value64 g = ir::load_element(b.dtype, got[static_cast<size_t>(slot)]->data(), i);
           ASSERT_TRUE(close(b.dtype, e, g, tolerance))
-              << kernel_.name << " on " << name_of(isa) << ", buffer " << slot << "[" << i << "] of " << counts[static_cast<size_t>(slot)] << ": expected "
+              << kernel_.name << " on " << name_of(isa) << ", buffer " << slot << "[" << i << "] of "
+              << counts[static_cast<size_t>(slot)] << ": expected "
               << (ir::is_float(b.dtype) ? fmt::format("{}", e.f) : fmt::format("{}", e.i)) << ", got "
-              << (ir::is_float(b.dtype) ? fmt::format("{}", g.f) : fmt::format("{}", g.i)) << inputs_at(expected, i) << "\n"
+              << (ir::is_float(b.dtype) ? fmt::format("{}", g.f) : fmt::format("{}", g.i)) << inputs_at(expected, i)
+              << "\n"
               << (loop::print(kernel_).size() < 3000 ? loop::print(kernel_) : "");
         }
       }
@@ -129,8 +143,10 @@ class Comparison {
     for (size_t axis = 0; axis < b.extents.size(); ++axis) {
       const int64_t extent = std::max<int64_t>(symbolic::evaluate(b.extents[axis], values), 0);
       empty |= extent == 0;
-      if (b.strides.empty()) count *= extent;
-      else count += (extent - 1) * symbolic::evaluate(b.strides[axis], values);
+      if (b.strides.empty())
+        count *= extent;
+      else
+        count += (extent - 1) * symbolic::evaluate(b.strides[axis], values);
     }
     if (empty) return 0;
     return b.strides.empty() ? count : count + 1;
@@ -155,7 +171,9 @@ class Comparison {
     std::string text;
     for (int slot = 0; slot < kernel_.arguments; ++slot) {
       const loop::Buffer& b = kernel_.buffers[static_cast<size_t>(slot)];
-      if (b.written || static_cast<size_t>(i + 1) * ir::byte_size(b.dtype) > buffers[static_cast<size_t>(slot)]->bytes()) continue;
+      if (b.written ||
+          static_cast<size_t>(i + 1) * ir::byte_size(b.dtype) > buffers[static_cast<size_t>(slot)]->bytes())
+        continue;
       const ir::Value64 v = ir::load_element(b.dtype, buffers[static_cast<size_t>(slot)]->data(), i);
       text += ir::is_float(b.dtype) ? fmt::format(", in{} {}", slot, v.f) : fmt::format(", in{} {}", slot, v.i);
     }
@@ -167,6 +185,7 @@ class Comparison {
   bool partial_ = false;
 };
 
-inline const std::vector<int64_t> kExtents = {0, 1, 2, 3, 5, 7, 8, 13, 15, 16, 17, 31, 32, 33, 47, 61, 64, 65, 97, 127, 128, 129, 251};
+inline const std::vector<int64_t> kExtents = {0,  1,  2,  3,  5,  7,  8,  13,  15,  16,  17, 31,
+                                              32, 33, 47, 61, 64, 65, 97, 127, 128, 129, 251};
 
 }  // namespace stax::emit

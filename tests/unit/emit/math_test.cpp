@@ -13,7 +13,8 @@ using ir::ScalarOp;
 
 std::string map_text(ScalarOp op, const char* type) {
   return fmt::format(
-      "kernel @f map {{ param n 0 .. 100000000 argument 0 @x {0} [n] argument 1 @y {0} [n] argument 2 @z {0} [n] written "
+      "kernel @f map {{ param n 0 .. 100000000 argument 0 @x {0} [n] argument 1 @y {0} [n] argument 2 @z {0} [n] "
+      "written "
       "for i in n vector 16 {{ %2[i] = {1}(load0[i]{2}) }} }}",
       type, ir::name_of(op), ir::arity_of(op) == 2 ? ", load1[i]" : "");
 }
@@ -70,14 +71,16 @@ TEST_P(MathTest, DoublesAreWithinTheStatedError) {
     const Native native(map_text(op, "f64"), isa);
     std::vector<double> x = ir::special_arguments<double>(), y;
     const size_t special = x.size();
-    for (size_t i = 0; i < 20000; ++i) x.push_back(i % 2 == 0 ? std::ldexp(static_cast<double>(i % 1009) - 504, static_cast<int>(i % 40) - 30)
-                                                               : std::bit_cast<double>(i * 0x9E3779B97F4A7C15U));
+    for (size_t i = 0; i < 20000; ++i)
+      x.push_back(i % 2 == 0 ? std::ldexp(static_cast<double>(i % 1009) - 504, static_cast<int>(i % 40) - 30)
+                             : std::bit_cast<double>(i * 0x9E3779B97F4A7C15U));
     for (size_t i = 0; i < x.size(); ++i) y.push_back(x[(i * 7 + 3) % (i % 3 == 0 ? special : x.size())]);
     std::vector<double> z(x.size());
     native.run({x.data(), y.data(), z.data()}, {static_cast<int64_t>(x.size())});
     for (size_t i = 0; i < x.size(); ++i) {
       const long double exact = ir::reference<long double>(op, x[i], y[i]);
-      ASSERT_LE(ir::ulp_error(z[i], exact), allowed(f, isa)) << ir::name_of(op) << " on " << name_of(isa) << " at " << x[i] << ", " << y[i] << ": " << z[i];
+      ASSERT_LE(ir::ulp_error(z[i], exact), allowed(f, isa))
+          << ir::name_of(op) << " on " << name_of(isa) << " at " << x[i] << ", " << y[i] << ": " << z[i];
     }
   }
 }
@@ -89,8 +92,10 @@ TEST_P(MathTest, AllFloatsAreWithinTheStatedError) {
   if (ir::arity_of(op) != 1) GTEST_SKIP() << "there are too many pairs";
   const ir::MathFunction& f = ir::math_function(op, ir::DType::kF32);
   const Native native(map_text(op, "f32"));
-  const Native exact(fmt::format("kernel @f map {{ param n 0 .. 100000000 argument 0 @x f32 [n] argument 1 @y f64 [n] written "
-                                 "for i in n vector 16 {{ %1[i] = {}(cast<f64>(load0[i])) }} }}", ir::name_of(op)));
+  const Native exact(
+      fmt::format("kernel @f map {{ param n 0 .. 100000000 argument 0 @x f32 [n] argument 1 @y f64 [n] written "
+                  "for i in n vector 16 {{ %1[i] = {}(cast<f64>(load0[i])) }} }}",
+                  ir::name_of(op)));
   constexpr int64_t kBlock = 1 << 14;
   std::vector<float> x(kBlock), got(kBlock);
   std::vector<double> wanted(kBlock);
@@ -104,7 +109,8 @@ TEST_P(MathTest, AllFloatsAreWithinTheStatedError) {
       const double magnitude = std::fabs(wanted[i]);
       double error = 0;
       if (magnitude >= 0x1p-126 && magnitude < 0x1p127) {
-        const double unit = std::bit_cast<double>((std::bit_cast<uint64_t>(magnitude) & 0x7FF0000000000000U) - (uint64_t{23} << 52));
+        const double unit =
+            std::bit_cast<double>((std::bit_cast<uint64_t>(magnitude) & 0x7FF0000000000000U) - (uint64_t{23} << 52));
         error = std::fabs(static_cast<double>(got[i]) - wanted[i]) / unit;
         if (!(error < 1e6)) error = 1e6;
       } else {
@@ -117,7 +123,8 @@ TEST_P(MathTest, AllFloatsAreWithinTheStatedError) {
   fmt::print("{} {:.4f} ulp at {}\n", ir::name_of(op), worst, at);
 }
 
-INSTANTIATE_TEST_SUITE_P(Functions, MathTest, ::testing::ValuesIn(ir::kMathOps), [](const auto& info) { return std::string(ir::name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Functions, MathTest, ::testing::ValuesIn(ir::kMathOps),
+                         [](const auto& info) { return std::string(ir::name_of(info.param)); });
 
 }  // namespace
 }  // namespace stax::emit

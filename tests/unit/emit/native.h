@@ -23,7 +23,8 @@ class Mapped {
  public:
   explicit Mapped(const NativeImage& image) {
     file_ = ::memfd_create("stax", MFD_CLOEXEC);
-    const bool written = ::write(file_, image.bytes.data(), image.bytes.size()) == static_cast<ssize_t>(image.bytes.size());
+    const bool written =
+        ::write(file_, image.bytes.data(), image.bytes.size()) == static_cast<ssize_t>(image.bytes.size());
     STAX_ASSERT(written);
     handle_ = ::dlopen(("/proc/self/fd/" + std::to_string(file_)).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ == nullptr) internal_error("dlopen: {}", ::dlerror());
@@ -99,7 +100,8 @@ class Native {
 
   const loop::Kernel& kernel() const { return kernel_; }
   Entry entry() const { return entry_; }
-  KernelFault run(const std::vector<void*>& buffers, const std::vector<int64_t>& params, int64_t begin = 0, int64_t end = 1) const {
+  KernelFault run(const std::vector<void*>& buffers, const std::vector<int64_t>& params, int64_t begin = 0,
+                  int64_t end = 1) const {
     KernelFault fault;
     alignas(64) static char scratch[1 << 20];
     entry_(buffers.data(), params.data(), begin, end, scratch, &fault);

@@ -18,7 +18,9 @@ const std::vector<ScalarOp>& all_ops() {
   return ops;
 }
 
-bool takes_floats_only(ScalarOp op) { return (ir::is_math_function(op) && op != ScalarOp::kPow) || op == ScalarOp::kSqrt; }
+bool takes_floats_only(ScalarOp op) {
+  return (ir::is_math_function(op) && op != ScalarOp::kPow) || op == ScalarOp::kSqrt;
+}
 
 bool applies(ScalarOp op, DType t) {
   switch (op) {
@@ -45,8 +47,8 @@ bool applies(ScalarOp op, DType t) {
 
 std::string map_text(ScalarOp op, DType t, const std::string& kind) {
   const std::string type(ir::name_of(t));
-  const bool to_bool = op == ScalarOp::kEqual || op == ScalarOp::kNotEqual || op == ScalarOp::kLess || op == ScalarOp::kLessEqual ||
-                       op == ScalarOp::kIsNan || op == ScalarOp::kIsInf;
+  const bool to_bool = op == ScalarOp::kEqual || op == ScalarOp::kNotEqual || op == ScalarOp::kLess ||
+                       op == ScalarOp::kLessEqual || op == ScalarOp::kIsNan || op == ScalarOp::kIsInf;
   const std::string call = fmt::format("{}(load0[i]{})", ir::name_of(op), ir::arity_of(op) == 2 ? ", load1[i]" : "");
   return fmt::format(
       "kernel @k map {{ param n 0 .. 1000 argument 0 @x {0} [n] argument 1 @y {0} [n] argument 2 @z {1} [n] written "
@@ -78,9 +80,10 @@ TEST_P(OpsTest, Casts) {
   for (int to = 0; to < ir::kDTypeCount; ++to) {
     for (const char* kind : {"vector 16", ""}) {
       const std::string name(ir::name_of(static_cast<DType>(to)));
-      Comparison comparison(fmt::format(
-          "kernel @k map {{ param n 0 .. 1000 argument 0 @x {} [n] argument 1 @y {} [n] written for i in n {} {{ %1[i] = cast<{}>(load0[i]) }} }}",
-          ir::name_of(from), name, kind, name));
+      Comparison comparison(
+          fmt::format("kernel @k map {{ param n 0 .. 1000 argument 0 @x {} [n] argument 1 @y {} [n] written for i in n "
+                      "{} {{ %1[i] = cast<{}>(load0[i]) }} }}",
+                      ir::name_of(from), name, kind, name));
       comparison.tame = false;
       for (int64_t n : {0, 1, 16, 33, 300}) {
         comparison.check({n}, static_cast<uint64_t>(n));
@@ -91,8 +94,9 @@ TEST_P(OpsTest, Casts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, OpsTest,
-                         ::testing::Values(DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16, DType::kU32,
-                                           DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64),
+                         ::testing::Values(DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8,
+                                           DType::kU16, DType::kU32, DType::kU64, DType::kF16, DType::kBF16,
+                                           DType::kF32, DType::kF64),
                          [](const auto& info) { return std::string(ir::name_of(info.param)); });
 
 }  // namespace

@@ -20,15 +20,18 @@ TEST(Reduction, EveryCombinerOnEveryType) {
         argument 2 @z {0} [2] written
         for i in n vector 16 {{ %1[0] {1}= load0[i] }}
         for i2 in 37 vector 16 {{ if cast<bool>([less(i2, n)]) {{ %2[1] {1}= load0[i2] }} }}
-      }})", ir::name_of(type), combiner));
+      }})",
+                                        ir::name_of(type), combiner));
       // Order changes rounding; products of these values stay in range for short rows only.
       const double unit = type == DType::kF16 ? 0x1p-9 : type == DType::kBF16 ? 0x1p-6 : 1e-6;
       if (ir::is_float(type)) comparison.tolerance = {30 * unit, 100 * unit};
       comparison.fill = [&](int, int64_t i) {
         ir::Value64 v;
         const int64_t k = (i * 29 + 3) % 17 - 8;
-        if (!ir::is_float(type)) v.i = ir::wrap_integer(type, type == DType::kBool ? k & 1 : k);
-        else v.f = combiner[0] == 'p' ? 1 + static_cast<double>(k) / 64 : static_cast<double>(k) / 4;
+        if (!ir::is_float(type))
+          v.i = ir::wrap_integer(type, type == DType::kBool ? k & 1 : k);
+        else
+          v.f = combiner[0] == 'p' ? 1 + static_cast<double>(k) / 64 : static_cast<double>(k) / 4;
         if (ir::is_float(type)) v.f = ir::round_to(type, v.f);
         return v;
       };

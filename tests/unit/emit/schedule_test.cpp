@@ -16,8 +16,7 @@ struct Case {
 };
 
 const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {
-      {R"(kernel @matmul contraction {
+  static const std::vector<Case> all = {{R"(kernel @matmul contraction {
         param m 0 .. 1000 param n 0 .. 1000 param k 0 .. 1000
         argument 0 @a f32 [m, k] argument 1 @b f32 [k, n] argument 2 @bias f32 [n] argument 3 @c f32 [m, n] written local 4 @acc f32 []
         for i in m { for j in n { allocate 4 {
@@ -25,8 +24,9 @@ const std::vector<Case>& cases() {
           for r in k { %4[] sum= mul(load0[i, r], load1[r, j]) }
           %3[i, j] = tanh(add(load4[], load2[j]))
         } } }
-      })", {{0, 3, 2}, {1, 1, 1}, {5, 17, 4}, {9, 33, 0}, {8, 32, 7}, {17, 50, 3}}},
-      {R"(kernel @window reduction {
+      })",
+                                         {{0, 3, 2}, {1, 1, 1}, {5, 17, 4}, {9, 33, 0}, {8, 32, 7}, {17, 50, 3}}},
+                                        {R"(kernel @window reduction {
         param n 0 .. 1000 param c 0 .. 1000
         argument 0 @x f32 [n, c] argument 1 @f f32 [3, c] argument 2 @y f32 [n, c] written local 3 @acc f32 []
         for i in n { for j in c { allocate 3 {
@@ -34,8 +34,9 @@ const std::vector<Case>& cases() {
           for w in 3 { %3[] sum= select(and(cast<bool>([less(0, i + w)]), cast<bool>([less(i + w, n + 1)])), mul(load0[i + w - 1, j], load1[w, j]), 0.0:f32) }
           %2[i, j] = load3[]
         } } }
-      })", {{0, 1}, {1, 1}, {4, 16}, {7, 35}, {18, 3}}},
-      {R"(kernel @norm reduction {
+      })",
+                                         {{0, 1}, {1, 1}, {4, 16}, {7, 35}, {18, 3}}},
+                                        {R"(kernel @norm reduction {
         param n 0 .. 1000 param m 0 .. 1000
         argument 0 @x f64 [n, m] argument 1 @y f32 [n, m] written local 2 @top f64 [] local 3 @sum f64 []
         for i in n { allocate 2 { allocate 3 {
@@ -45,16 +46,18 @@ const std::vector<Case>& cases() {
           for s in m { %3[] sum= exp(sub(load0[i, s], load2[])) }
           for j in m { %1[i, j] = cast<f32>(div(exp(sub(load0[i, j], load2[])), load3[])) }
         } } }
-      })", {{0, 5}, {1, 1}, {3, 16}, {5, 70}, {20, 9}}},
-      {R"(kernel @shuffle map {
+      })",
+                                         {{0, 5}, {1, 1}, {3, 16}, {5, 70}, {20, 9}}},
+                                        {R"(kernel @shuffle map {
         param n 0 .. 1000 param m 0 .. 1000
         argument 0 @x i16 [m, n] argument 1 @y i16 [n, m] written argument 2 @z bool [m*n] written
         for i in n { for j in m {
           %1[i, j] = add(load0[m - 1 - j, i], cast<i16>([floordiv(i*m + j, 3) - mod(j, n)]))
           if cast<bool>([less(j, i + 4)]) { %2[i*m + j] = lt(load0[j, i], cast<i16>([2])) } else { %2[i*m + j] = cast<bool>([mod(i, 2)]) }
         } }
-      })", {{0, 5}, {1, 1}, {3, 16}, {5, 40}, {33, 18}}},
-      {R"(kernel @triangle contraction {
+      })",
+                                         {{0, 5}, {1, 1}, {3, 16}, {5, 40}, {33, 18}}},
+                                        {R"(kernel @triangle contraction {
         param n 0 .. 1000
         argument 0 @x f32 [n, n] argument 1 @y f32 [n, n] written local 2 @acc f32 []
         for i in n { for j in n { allocate 2 {
@@ -62,8 +65,9 @@ const std::vector<Case>& cases() {
           for r in min(i + 1, j + 1) { %2[] sum= mul(load0[i, r], load0[r, j]) }
           %1[i, j] = load2[]
         } } }
-      })", {{0}, {1}, {7}, {20}, {35}}},
-      {R"(kernel @bytes reduction {
+      })",
+                                         {{0}, {1}, {7}, {20}, {35}}},
+                                        {R"(kernel @bytes reduction {
         param n 0 .. 1000 param m 0 .. 1000
         argument 0 @x u8 [n, m] argument 1 @w i8 [m] argument 2 @y i32 [n] written local 3 @acc i32 []
         for i in n { allocate 3 {
@@ -71,12 +75,14 @@ const std::vector<Case>& cases() {
           for r in m { %3[] sum= mul(cast<i32>(load0[i, r]), cast<i32>(load1[r])) }
           %2[i] = load3[]
         } }
-      })", {{0, 3}, {1, 1}, {3, 64}, {40, 75}}},
-      {R"(kernel @rows map {
+      })",
+                                         {{0, 3}, {1, 1}, {3, 64}, {40, 75}}},
+                                        {R"(kernel @rows map {
         param n 0 .. 1000 param m 0 .. 1000
         argument 0 @table f16 [10, m] argument 1 @index i32 [n] argument 2 @y f16 [n, m] written
         for i in n { for j in m { %2[i, j] = mul(load0[{cast<i64>(load1[i])}, j], cast<f16>(0.5:f32)) } }
-      })", {{0, 3}, {1, 1}, {3, 64}, {40, 33}}}};
+      })",
+                                         {{0, 3}, {1, 1}, {3, 64}, {40, 33}}}};
   return all;
 }
 
@@ -100,7 +106,9 @@ class Randomizer {
     const auto size = [&] { return pick<std::string>({"2", "4", "8", "16", "32"}); };
     switch (below(12)) {
       case 0:
-      case 1: return "split " + loop() + " " + size() + " -> " + fresh() + " " + fresh() + pick<std::string>({"", " bounded", " clamped", " exact"});
+      case 1:
+        return "split " + loop() + " " + size() + " -> " + fresh() + " " + fresh() +
+               pick<std::string>({"", " bounded", " clamped", " exact"});
       case 2: return "split " + loop() + " " + size() + " -> " + fresh() + " " + fresh() + " cases " + fresh();
       case 3: return "interchange " + loop() + " " + loop();
       case 4: return "fuse " + loop() + " " + loop() + " -> " + fresh();
@@ -146,8 +154,10 @@ TEST(Schedules, DoNotChangeWhatIsComputed) {
     if (half) {
       comparison.fill = [](int slot, int64_t i) {
         ir::Value64 v;
-        if (slot == 1) v.i = i * 7 % 10;
-        else v.f = static_cast<double>(i % 64) / 8;
+        if (slot == 1)
+          v.i = i * 7 % 10;
+        else
+          v.f = static_cast<double>(i % 64) / 8;
         return v;
       };
     }

@@ -14,9 +14,13 @@ Literal unary(const std::string& op, const Literal& x, const std::vector<Attribu
   return m.run_one({{"x", x}});
 }
 
-Literal binary(const std::string& op, const Literal& x, const Literal& y, const std::vector<Attribute>& attributes = {}, int opset = 20) {
+Literal binary(const std::string& op, const Literal& x, const Literal& y, const std::vector<Attribute>& attributes = {},
+               int opset = 20) {
   ModelOf m(opset);
-  m.input("x", x.dtype(), {std::string()}).input("z", y.dtype(), {std::string()}).node(op, {"x", "z"}, {"y"}, attributes).output("y");
+  m.input("x", x.dtype(), {std::string()})
+      .input("z", y.dtype(), {std::string()})
+      .node(op, {"x", "z"}, {"y"}, attributes)
+      .output("y");
   return m.run_one({{"x", x}, {"z", y}});
 }
 
@@ -36,14 +40,21 @@ TEST(Elementwise, PowersOfMixedTypes) {
 }
 
 TEST(Elementwise, ShiftsBeyondTheWidth) {
-  expect_tensor(binary("BitShift", tensor_of(DType::kU8, {2}, {3, 255}), tensor_of(DType::kU8, {2}, {1, 8}), {{"direction", "LEFT"}}), {2}, {6, 0});
-  expect_tensor(binary("BitShift", tensor_of(DType::kI8, {3}, {-8, 4, -1}), tensor_of(DType::kI8, {3}, {8, -1, 127}), {{"direction", "RIGHT"}}, 28), {3}, {-1, 0, -1});
+  expect_tensor(binary("BitShift", tensor_of(DType::kU8, {2}, {3, 255}), tensor_of(DType::kU8, {2}, {1, 8}),
+                       {{"direction", "LEFT"}}),
+                {2}, {6, 0});
+  expect_tensor(binary("BitShift", tensor_of(DType::kI8, {3}, {-8, 4, -1}), tensor_of(DType::kI8, {3}, {8, -1, 127}),
+                       {{"direction", "RIGHT"}}, 28),
+                {3}, {-1, 0, -1});
 }
 
 TEST(Elementwise, ReluAndClipOfIntegers) {
   expect_tensor(unary("Relu", ints({-3, 4})), {2}, {0, 4});
   ModelOf m;
-  m.input("x", DType::kI64, {std::string()}).constant("hi", int_scalar(2)).node("Clip", {"x", "", "hi"}, {"y"}).output("y");
+  m.input("x", DType::kI64, {std::string()})
+      .constant("hi", int_scalar(2))
+      .node("Clip", {"x", "", "hi"}, {"y"})
+      .output("y");
   expect_tensor(m.run_one({{"x", ints({-5, 1, 9})}}), {3}, {-5, 1, 2});
   expect_tensor(unary("Clip", floats({3}, {-5, kNan, 9}), {{"min", -1.0}}, 10), {3}, {-1, kNan, 9});
 }
@@ -59,14 +70,21 @@ TEST(Elementwise, HalfPrecisionRoundsOnce) {
 }
 
 TEST(Elementwise, CastsOfNumbers) {
-  expect_tensor(unary("Cast", floats({4}, {1.9, -1.9, 0, kNan}), {{"to", static_cast<int>(onnx::TensorProto::BOOL)}}), {4}, {1, 1, 0, 1});
-  expect_tensor(unary("Cast", floats({2}, {1.9, -1.9}), {{"to", static_cast<int>(onnx::TensorProto::INT32)}}), {2}, {1, -1});
+  expect_tensor(unary("Cast", floats({4}, {1.9, -1.9, 0, kNan}), {{"to", static_cast<int>(onnx::TensorProto::BOOL)}}),
+                {4}, {1, 1, 0, 1});
+  expect_tensor(unary("Cast", floats({2}, {1.9, -1.9}), {{"to", static_cast<int>(onnx::TensorProto::INT32)}}), {2},
+                {1, -1});
 }
 
 TEST(Elementwise, VariadicSumMeanMax) {
   ModelOf m;
   m.input("a", DType::kF32, {2}).input("b", DType::kF32, {1}).input("c", DType::kF32, {2, 1});
-  m.node("Sum", {"a", "b", "c"}, {"s"}).node("Mean", {"a", "b"}, {"mean"}).node("Max", {"a", "b", "c"}, {"max"}).output("s").output("mean").output("max");
+  m.node("Sum", {"a", "b", "c"}, {"s"})
+      .node("Mean", {"a", "b"}, {"mean"})
+      .node("Max", {"a", "b", "c"}, {"max"})
+      .output("s")
+      .output("mean")
+      .output("max");
   const auto made = m.run({{"a", floats({2}, {1, 2})}, {"b", floats({1}, {3})}, {"c", floats({2, 1}, {10, kNan})}});
   expect_tensor(made.at("s"), {2, 2}, {14, 15, kNan, kNan});
   expect_tensor(made.at("mean"), {2}, {2, 2.5});
@@ -77,14 +95,17 @@ TEST(Makers, RangesOfIntegersAndFloats) {
   ModelOf m;
   for (const char* name : {"a", "b", "d"}) m.input(name, DType::kI64, {});
   m.node("Range", {"a", "b", "d"}, {"y"}).output("y");
-  const auto range = [&](double a, double b, double d) { return values_of(m.run_one({{"a", int_scalar(a)}, {"b", int_scalar(b)}, {"d", int_scalar(d)}})); };
+  const auto range = [&](double a, double b, double d) {
+    return values_of(m.run_one({{"a", int_scalar(a)}, {"b", int_scalar(b)}, {"d", int_scalar(d)}}));
+  };
   EXPECT_EQ(range(1, 8, 3), (std::vector<double>{1, 4, 7}));
   EXPECT_EQ(range(5, 0, -2), (std::vector<double>{5, 3, 1}));
   EXPECT_EQ(range(5, 9, -2), (std::vector<double>{}));
   ModelOf f;
   for (const char* name : {"a", "b", "d"}) f.input(name, DType::kF32, {});
   f.node("Range", {"a", "b", "d"}, {"y"}).output("y");
-  expect_tensor(f.run_one({{"a", floats({}, {0.5})}, {"b", floats({}, {1.3})}, {"d", floats({}, {0.25})}}), {4}, {0.5, 0.75, 1, 1.25}, 1e-6);
+  expect_tensor(f.run_one({{"a", floats({}, {0.5})}, {"b", floats({}, {1.3})}, {"d", floats({}, {0.25})}}), {4},
+                {0.5, 0.75, 1, 1.25}, 1e-6);
 }
 
 TEST(Makers, ConstantOfAGivenShape) {

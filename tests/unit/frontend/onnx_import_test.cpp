@@ -13,13 +13,16 @@ const Dim kUnnamed = std::string();
 
 ModelOf sum_and_project() {
   ModelOf m;
-  m.input("pixels", DType::kF32, {"batch", 2}).input("offsets", DType::kF32, {"batch", 2}).constant("w", floats({2, 2}, {1, 2, 3, 4}));
+  m.input("pixels", DType::kF32, {"batch", 2})
+      .input("offsets", DType::kF32, {"batch", 2})
+      .constant("w", floats({2, 2}, {1, 2, 3, 4}));
   m.node("Add", {"pixels", "offsets"}, {"t"}).node("MatMul", {"t", "w"}, {"y"}).output("y");
   return m;
 }
 
 TEST(OnnxImport, RunsASmallModel) {
-  const Literal y = sum_and_project().run_one({{"pixels", floats({1, 2}, {1, 2})}, {"offsets", floats({1, 2}, {10, 20})}});
+  const Literal y =
+      sum_and_project().run_one({{"pixels", floats({1, 2}, {1, 2})}, {"offsets", floats({1, 2}, {10, 20})}});
   expect_tensor(y, {1, 2}, {11 + 66, 22 + 88});
 }
 
@@ -27,7 +30,11 @@ TEST(OnnxImport, RunsASmallModel) {
 
 TEST(OnnxImport, NamedDimsAreOneSymbolUnnamedOnesArePositions) {
   ModelOf m;
-  m.input("x", DType::kF32, {"n", kUnnamed}).input("z", DType::kF32, {"n", kUnnamed}).node("Add", {"x", "z"}, {"y"}).output("y").output("x");
+  m.input("x", DType::kF32, {"n", kUnnamed})
+      .input("z", DType::kF32, {"n", kUnnamed})
+      .node("Add", {"x", "z"}, {"y"})
+      .output("y")
+      .output("x");
   const auto graph = m.import();
   EXPECT_EQ(graph->inputs[0].value->type.extents[0], graph->inputs[1].value->type.extents[0]);
   EXPECT_NE(graph->inputs[0].value->type.extents[1], graph->inputs[1].value->type.extents[1]);
@@ -61,8 +68,11 @@ TEST(OnnxImport, ADimNamedByAnExpressionIsARelation) {
   m.input("past", DType::kF32, {"p"}).input("fresh", DType::kF32, {"s"}).input("mask", DType::kF32, {"p + s"});
   m.node("Concat", {"past", "fresh"}, {"all"}, {{"axis", 0}}).node("Mul", {"all", "mask"}, {"y"}).output("y");
   EXPECT_EQ(m.shape_text("y"), "p + s");
-  expect_tensor(m.run_one({{"past", floats({1}, {2})}, {"fresh", floats({2}, {3, 4})}, {"mask", floats({3}, {1, 0, 1})}}), {3}, {2, 0, 4});
-  expect_words(m.fault({{"past", floats({1}, {2})}, {"fresh", floats({2}, {3, 4})}, {"mask", floats({1}, {1})}}), {"p + s", "1", "3"});
+  expect_tensor(
+      m.run_one({{"past", floats({1}, {2})}, {"fresh", floats({2}, {3, 4})}, {"mask", floats({3}, {1, 0, 1})}}), {3},
+      {2, 0, 4});
+  expect_words(m.fault({{"past", floats({1}, {2})}, {"fresh", floats({2}, {3, 4})}, {"mask", floats({1}, {1})}}),
+               {"p + s", "1", "3"});
 }
 
 // ---- faults
@@ -94,7 +104,9 @@ TEST(OnnxImport, AnOutputThatNobodyMakes) {
 TEST(OnnxImport, AllThatIsUnsupportedAtOnce) {
   ModelOf m;
   m.input("x", DType::kF32, {2}).node("Frobnicate", {"x"}, {"t"}, {}, "acme").node("Whirl", {"t"}, {"u"}, {}, "acme");
-  m.node("Cast", {"x"}, {"v"}, {{"to", static_cast<int>(onnx::TensorProto::FLOAT8E5M2)}}).node("Add", {"u", "x"}, {"y"}).output("y");
+  m.node("Cast", {"x"}, {"v"}, {{"to", static_cast<int>(onnx::TensorProto::FLOAT8E5M2)}})
+      .node("Add", {"u", "x"}, {"y"})
+      .output("y");
   const std::string text = m.fault();
   EXPECT_TRUE(text.starts_with("unsupported:")) << text;
   expect_words(text, {"acme.Frobnicate", "acme.Whirl", "float8e5m2"});
@@ -148,7 +160,10 @@ TEST(OnnxImport, TypesThatDoNotMeetAreTheUsersFault) {
 
 TEST(OnnxImport, InputsConstantsAndOneValueTwiceAsOutputs) {
   ModelOf m;
-  m.input("x", DType::kF32, {2}).constant("c", floats({1}, {7})).node("Relu", {"x"}, {"y"}).node("Identity", {"y"}, {"z"});
+  m.input("x", DType::kF32, {2})
+      .constant("c", floats({1}, {7}))
+      .node("Relu", {"x"}, {"y"})
+      .node("Identity", {"y"}, {"z"});
   m.output("x").output("c").output("y").output("z");
   const auto made = m.run({{"x", floats({2}, {-1, 2})}});
   expect_tensor(made.at("x"), {2}, {-1, 2});
@@ -159,14 +174,20 @@ TEST(OnnxImport, InputsConstantsAndOneValueTwiceAsOutputs) {
 
 TEST(OnnxImport, AnInitializerThatIsAlsoAnInputIsAConstant) {
   ModelOf m;
-  m.input("x", DType::kF32, {2}).input("w", DType::kF32, {2}).constant("w", floats({2}, {3, 4})).node("Mul", {"x", "w"}, {"y"}).output("y");
+  m.input("x", DType::kF32, {2})
+      .input("w", DType::kF32, {2})
+      .constant("w", floats({2}, {3, 4}))
+      .node("Mul", {"x", "w"}, {"y"})
+      .output("y");
   EXPECT_EQ(m.import()->inputs.size(), 1u);
   expect_tensor(m.run_one({{"x", floats({2}, {1, 2})}}), {2}, {3, 8});
 }
 
 TEST(OnnxImport, NamesMayBeAnyText) {
   ModelOf m;
-  m.input("onnx::x:0, \"größe\"", DType::kF32, {"batch size"}).node("Relu", {"onnx::x:0, \"größe\""}, {"σ/1"}).output("σ/1");
+  m.input("onnx::x:0, \"größe\"", DType::kF32, {"batch size"})
+      .node("Relu", {"onnx::x:0, \"größe\""}, {"σ/1"})
+      .output("σ/1");
   expect_tensor(m.run({{"onnx::x:0, \"größe\"", floats({1}, {-3})}}).at("σ/1"), {1}, {0});
 }
 
@@ -227,7 +248,8 @@ class ExternalData : public ::testing::Test {
 
   void write(const std::string& name, const std::vector<float>& values) {
     std::ofstream file(folder_ / name, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
+    file.write(reinterpret_cast<const char*>(values.data()),
+               static_cast<std::streamsize>(values.size() * sizeof(float)));
   }
   ModelOf model(const std::string& location, int64_t offset, int count) {
     ModelOf m;
@@ -277,7 +299,8 @@ TEST_F(ExternalData, FaultsNameTheFile) {
 
 // ---- functions
 
-onnx::FunctionProto function(const std::string& name, const Names& inputs, const Names& outputs, const std::vector<onnx::NodeProto>& nodes) {
+onnx::FunctionProto function(const std::string& name, const Names& inputs, const Names& outputs,
+                             const std::vector<onnx::NodeProto>& nodes) {
   onnx::FunctionProto made;
   made.set_domain("mine");
   made.set_name(name);
@@ -291,11 +314,14 @@ onnx::FunctionProto function(const std::string& name, const Names& inputs, const
 
 TEST(Functions, AreInlinedWithTheirAttributes) {
   ModelOf m;
-  onnx::FunctionProto leak = function("Leak", {"x"}, {"y"},
-                                      {node_of("LeakyRelu", {"x"}, {"y"}, {Attribute::reference("alpha", "slope", onnx::AttributeProto::FLOAT)})});
+  onnx::FunctionProto leak = function(
+      "Leak", {"x"}, {"y"},
+      {node_of("LeakyRelu", {"x"}, {"y"}, {Attribute::reference("alpha", "slope", onnx::AttributeProto::FLOAT)})});
   *leak.add_attribute_proto() = Attribute("slope", 0.5).proto;
   *m.model.add_functions() = leak;
-  m.input("x", DType::kF32, {2}).node("Leak", {"x"}, {"a"}, {}, "mine").node("Leak", {"x"}, {"b"}, {{"slope", 0.25}}, "mine");
+  m.input("x", DType::kF32, {2})
+      .node("Leak", {"x"}, {"a"}, {}, "mine")
+      .node("Leak", {"x"}, {"b"}, {{"slope", 0.25}}, "mine");
   m.output("a").output("b");
   const auto made = m.run({{"x", floats({2}, {-4, 4})}});
   expect_tensor(made.at("a"), {2}, {-2, 4});
@@ -305,8 +331,13 @@ TEST(Functions, AreInlinedWithTheirAttributes) {
 TEST(Functions, CallEachOtherAndLeaveInputsOut) {
   ModelOf m;
   *m.model.add_functions() = function("Bounded", {"x", "lo", "hi"}, {"y"}, {node_of("Clip", {"x", "lo", "hi"}, {"y"})});
-  *m.model.add_functions() = function("Twice", {"x", "lo"}, {"y"}, {node_of("Bounded", {"x", "lo"}, {"t"}, {}, "mine"), node_of("Add", {"t", "t"}, {"y"})});
-  m.input("x", DType::kF32, {2}).constant("zero", floats({}, {0})).node("Twice", {"x", "zero"}, {"y"}, {}, "mine").output("y");
+  *m.model.add_functions() =
+      function("Twice", {"x", "lo"}, {"y"},
+               {node_of("Bounded", {"x", "lo"}, {"t"}, {}, "mine"), node_of("Add", {"t", "t"}, {"y"})});
+  m.input("x", DType::kF32, {2})
+      .constant("zero", floats({}, {0}))
+      .node("Twice", {"x", "zero"}, {"y"}, {}, "mine")
+      .output("y");
   expect_tensor(m.run_one({{"x", floats({2}, {-4, 4})}}), {2}, {0, 8});
 }
 

@@ -19,7 +19,7 @@ namespace stax::frontend {
 
 using ir::DType;
 using ir::Literal;
-using Dim = std::variant<int, std::string>;      // an empty text: an unnamed dim
+using Dim = std::variant<int, std::string>;  // an empty text: an unnamed dim
 using Names = std::vector<std::string>;
 
 inline int onnx_type(DType t) {
@@ -48,10 +48,16 @@ inline Literal tensor_of(DType t, std::vector<int64_t> extents, const std::vecto
   }
   return literal;
 }
-inline Literal floats(std::vector<int64_t> extents, const std::vector<double>& values) { return tensor_of(DType::kF32, std::move(extents), values); }
-inline Literal ints(const std::vector<double>& values) { return tensor_of(DType::kI64, {static_cast<int64_t>(values.size())}, values); }
+inline Literal floats(std::vector<int64_t> extents, const std::vector<double>& values) {
+  return tensor_of(DType::kF32, std::move(extents), values);
+}
+inline Literal ints(const std::vector<double>& values) {
+  return tensor_of(DType::kI64, {static_cast<int64_t>(values.size())}, values);
+}
 inline Literal int_scalar(double value) { return tensor_of(DType::kI64, {}, {value}); }
-inline Literal bools(std::vector<int64_t> extents, const std::vector<double>& values) { return tensor_of(DType::kBool, std::move(extents), values); }
+inline Literal bools(std::vector<int64_t> extents, const std::vector<double>& values) {
+  return tensor_of(DType::kBool, std::move(extents), values);
+}
 /// 0, 1, 2, ..
 inline Literal counting(std::vector<int64_t> extents, DType t = DType::kF32) {
   int64_t count = 1;
@@ -107,8 +113,8 @@ inline void fill(onnx::TensorProto& proto, const std::string& name, const Litera
   proto.set_raw_data(literal.data(), literal.bytes());
 }
 
-inline onnx::NodeProto node_of(const std::string& op, const Names& inputs, const Names& outputs, const std::vector<Attribute>& attributes = {},
-                               const std::string& domain = {}) {
+inline onnx::NodeProto node_of(const std::string& op, const Names& inputs, const Names& outputs,
+                               const std::vector<Attribute>& attributes = {}, const std::string& domain = {}) {
   onnx::NodeProto node;
   node.set_op_type(op);
   node.set_domain(domain);
@@ -153,8 +159,8 @@ class GraphOf {
     fill(*proto.add_initializer(), name, literal);
     return *this;
   }
-  GraphOf& node(const std::string& op, const Names& inputs, const Names& outputs, const std::vector<Attribute>& attributes = {},
-                const std::string& domain = {}) {
+  GraphOf& node(const std::string& op, const Names& inputs, const Names& outputs,
+                const std::vector<Attribute>& attributes = {}, const std::string& domain = {}) {
     *proto.add_node() = node_of(op, inputs, outputs, attributes, domain);
     return *this;
   }
@@ -203,7 +209,8 @@ class ModelOf : public GraphOf {
     for (size_t k = 0; k < results.size(); ++k) {
       const std::string& name = graph->outputs[k].name;
       if (!results[k].is_sequence) made[name] = results[k].tensor;
-      for (size_t i = 0; i < results[k].sequence.size(); ++i) made[name + "[" + std::to_string(i) + "]"] = results[k].sequence[i];
+      for (size_t i = 0; i < results[k].sequence.size(); ++i)
+        made[name + "[" + std::to_string(i) + "]"] = results[k].sequence[i];
     }
     return made;
   }
@@ -238,7 +245,8 @@ class ModelOf : public GraphOf {
   }
 };
 
-inline void expect_tensor(const Literal& got, const std::vector<int64_t>& extents, const std::vector<double>& values, double tolerance = 0) {
+inline void expect_tensor(const Literal& got, const std::vector<int64_t>& extents, const std::vector<double>& values,
+                          double tolerance = 0) {
   EXPECT_EQ(got.extents(), extents);
   const std::vector<double> have = values_of(got);
   ASSERT_EQ(have.size(), values.size());
@@ -252,7 +260,8 @@ inline void expect_tensor(const Literal& got, const std::vector<int64_t>& extent
 }
 
 inline void expect_words(const std::string& text, const std::vector<std::string>& words) {
-  for (const std::string& word : words) EXPECT_NE(text.find(word), std::string::npos) << "'" << word << "' is missing in: " << text;
+  for (const std::string& word : words)
+    EXPECT_NE(text.find(word), std::string::npos) << "'" << word << "' is missing in: " << text;
 }
 
 }  // namespace stax::frontend

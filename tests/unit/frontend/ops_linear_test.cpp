@@ -34,8 +34,9 @@ TEST(Product, IntegersWrap) {
 
 TEST(Product, GemmTurnsScalesAndAdds) {
   const Literal a = floats({2, 1}, {1, 2}), b = floats({3, 2}, {1, 10, 2, 20, 3, 30});
-  expect_tensor(apply("Gemm", {a, b, floats({1, 3}, {1, 1, 1})}, {{"transA", 1}, {"transB", 1}, {"alpha", 2.0}, {"beta", 0.5}}),
-                {1, 3}, {42.5, 84.5, 126.5});
+  expect_tensor(
+      apply("Gemm", {a, b, floats({1, 3}, {1, 1, 1})}, {{"transA", 1}, {"transB", 1}, {"alpha", 2.0}, {"beta", 0.5}}),
+      {1, 3}, {42.5, 84.5, 126.5});
 }
 
 TEST(Einsum, Equations) {
@@ -51,12 +52,16 @@ TEST(Einsum, Equations) {
   expect_tensor(einsum("...i->...", {a}), {2}, {3, 7});
   expect_tensor(einsum("i,j->ji", {floats({2}, {1, 2}), floats({1}, {3})}), {1, 2}, {3, 6});
   expect_tensor(einsum("ij,ij->", {a, b}), {}, {41});
-  expect_tensor(einsum("...ij, ...jk -> ...ik", {floats({2, 1, 1}, {1, 2}), floats({1, 1, 1}, {5})}), {2, 1, 1}, {5, 10});
+  expect_tensor(einsum("...ij, ...jk -> ...ik", {floats({2, 1, 1}, {1, 2}), floats({1, 1, 1}, {5})}), {2, 1, 1},
+                {5, 10});
 }
 
 TEST(Einsum, ExtentsHaveToMeet) {
   ModelOf m;
-  m.input("a", DType::kF32, {2, 3}).input("b", DType::kF32, {4, 2}).node("Einsum", {"a", "b"}, {"y"}, {{"equation", "ij,jk->ik"}}).output("y");
+  m.input("a", DType::kF32, {2, 3})
+      .input("b", DType::kF32, {4, 2})
+      .node("Einsum", {"a", "b"}, {"y"}, {{"equation", "ij,jk->ik"}})
+      .output("y");
   expect_words(m.fault(), {"Einsum", "'j'", "3", "4"});
 }
 
@@ -78,8 +83,10 @@ TEST(Attention, ARotationLeavesTheRest) {
 }
 
 TEST(Transformer, SkipConnections) {
-  const Literal x = floats({1, 1, 2}, {1, 2}), skip = floats({1, 2}, {0, 1}), gamma = floats({2}, {1, 1}), beta = floats({2}, {10, 20});
-  expect_tensor(apply("SkipLayerNormalization", {x, skip, gamma, beta}, {{"epsilon", 0.0}}, 17, "com.microsoft"), {1, 1, 2}, {9, 21}, 1e-6);
+  const Literal x = floats({1, 1, 2}, {1, 2}), skip = floats({1, 2}, {0, 1}), gamma = floats({2}, {1, 1}),
+                beta = floats({2}, {10, 20});
+  expect_tensor(apply("SkipLayerNormalization", {x, skip, gamma, beta}, {{"epsilon", 0.0}}, 17, "com.microsoft"),
+                {1, 1, 2}, {9, 21}, 1e-6);
 }
 
 }  // namespace

@@ -25,8 +25,12 @@ std::map<std::string, Literal> apply(const std::string& op, const std::vector<Li
 }
 
 Literal scale(double v) { return floats({}, {v}); }
-Literal i8(std::vector<int64_t> extents, const std::vector<double>& v) { return tensor_of(DType::kI8, std::move(extents), v); }
-Literal u8(std::vector<int64_t> extents, const std::vector<double>& v) { return tensor_of(DType::kU8, std::move(extents), v); }
+Literal i8(std::vector<int64_t> extents, const std::vector<double>& v) {
+  return tensor_of(DType::kI8, std::move(extents), v);
+}
+Literal u8(std::vector<int64_t> extents, const std::vector<double>& v) {
+  return tensor_of(DType::kU8, std::move(extents), v);
+}
 
 TEST(Quantized, TiesAndTheEndsOfTheRange) {
   const Literal x = floats({7}, {0.125, 0.375, kNan, kInf, -kInf, 1e30, 0.25});
@@ -37,8 +41,11 @@ TEST(Quantized, TiesAndTheEndsOfTheRange) {
 
 TEST(Quantized, ScalesOfAxesAndBlocks) {
   const Literal x = i8({2, 3}, {1, 2, 3, 4, 5, 6});
-  expect_tensor(apply("DequantizeLinear", {x, floats({2}, {1, 10}), i8({2}, {0, 1})}, {{"axis", 0}}).at("y0"), {2, 3}, {1, 2, 3, 30, 40, 50});
-  expect_tensor(apply("DequantizeLinear", {x, floats({2, 2}, {1, 10, 2, 20})}, {{"axis", -1}, {"block_size", 2}}).at("y0"), {2, 3}, {1, 2, 30, 8, 10, 120});
+  expect_tensor(apply("DequantizeLinear", {x, floats({2}, {1, 10}), i8({2}, {0, 1})}, {{"axis", 0}}).at("y0"), {2, 3},
+                {1, 2, 3, 30, 40, 50});
+  expect_tensor(
+      apply("DequantizeLinear", {x, floats({2, 2}, {1, 10, 2, 20})}, {{"axis", -1}, {"block_size", 2}}).at("y0"),
+      {2, 3}, {1, 2, 30, 8, 10, 120});
 }
 
 TEST(Quantized, ARangeOfTheData) {
@@ -60,9 +67,12 @@ TEST(Quantized, ZeroPointsOfRowsAndColumns) {
 
 TEST(Quantized, PaddingStandsForRealZeros) {
   const Literal x = u8({1, 1, 2}, {5, 6}), w = i8({1, 1, 3}, {1, 1, 1});
-  expect_tensor(apply("ConvInteger", {x, w, u8({}, {4})}, {{"pads", std::vector<int64_t>{1, 1}}}).at("y0"), {1, 1, 2}, {3, 3});
+  expect_tensor(apply("ConvInteger", {x, w, u8({}, {4})}, {{"pads", std::vector<int64_t>{1, 1}}}).at("y0"), {1, 1, 2},
+                {3, 3});
   expect_tensor(apply("QLinearConv", {x, scale(0.5), u8({}, {4}), w, scale(2), i8({}, {0}), scale(1), u8({}, {100})},
-                      {{"pads", std::vector<int64_t>{1, 1}}}).at("y0"), {1, 1, 2}, {103, 103});
+                      {{"pads", std::vector<int64_t>{1, 1}}})
+                    .at("y0"),
+                {1, 1, 2}, {103, 103});
 }
 
 }  // namespace

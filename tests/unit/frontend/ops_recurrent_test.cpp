@@ -16,7 +16,8 @@ struct Adder {
     m.input("x", DType::kF32, {std::string(), std::string(), 1});
     if (lengths) m.input("lengths", DType::kI32, {std::string()});
     m.constant("w", floats({d, 1, 1}, ones)).constant("r", floats({d, 1, 1}, ones));
-    m.node("RNN", {"x", "w", "r", "", lengths ? "lengths" : ""}, {"y", "h"}, {names, {"direction", direction.c_str()}, {"hidden_size", 1}});
+    m.node("RNN", {"x", "w", "r", "", lengths ? "lengths" : ""}, {"y", "h"},
+           {names, {"direction", direction.c_str()}, {"hidden_size", 1}});
     m.output("y").output("h");
   }
 };
@@ -70,7 +71,9 @@ TEST(Recurrent, WhereGruAppliesItsReset) {
     m.input("x", DType::kF32, {std::string(), std::string(), 1});
     m.constant("w", floats({1, 3, 1}, {0, 0, 0})).constant("r", floats({1, 3, 1}, {0, 0, 1}));
     m.constant("b", floats({1, 6}, {-100, 0, 0, 0, 0, 0.5})).constant("h0", floats({1, 1, 1}, {0.5}));
-    m.node("GRU", {"x", "w", "r", "b", "", "h0"}, {"", "h"}, {{"hidden_size", 1}, {"linear_before_reset", linear_before_reset}}).output("h");
+    m.node("GRU", {"x", "w", "r", "b", "", "h0"}, {"", "h"},
+           {{"hidden_size", 1}, {"linear_before_reset", linear_before_reset}})
+        .output("h");
     return m.run_one({{"x", floats({1, 1, 1}, {0})}});
   };
   expect_tensor(run(0), {1, 1, 1}, {std::tanh(0.25 + 0.5)}, 1e-6);

@@ -49,7 +49,10 @@ TEST(Reduction, NeutralElements) {
 TEST(Reduction, AxesArriveAtRunTime) {
   ModelOf m;
   m.input("x", DType::kF32, {2, 3, 4}).input("axes", DType::kI64, {2});
-  m.node("ReduceSum", {"x", "axes"}, {"y"}, {{"keepdims", 0}}).node("ReduceMax", {"x", "axes"}, {"z"}).output("y").output("z");
+  m.node("ReduceSum", {"x", "axes"}, {"y"}, {{"keepdims", 0}})
+      .node("ReduceMax", {"x", "axes"}, {"z"})
+      .output("y")
+      .output("z");
   const auto first = m.run({{"x", counting({2, 3, 4})}, {"axes", ints({-1, 0})}});
   expect_tensor(first.at("y"), {3}, {60, 92, 124});
   expect_tensor(first.at("z"), {1, 3, 1}, {15, 19, 23});
@@ -104,15 +107,18 @@ TEST(Softmax, EdgesOfItsDomain) {
 TEST(Norm, ALargeMeanCostsNoDigits) {
   for (const double mean : {0.0, 1e4, 1e7}) {
     const Literal x = floats({1, 4}, {mean - 1, mean + 1, mean - 1, mean + 1});
-    expect_tensor(apply("LayerNormalization", {x, floats({4}, {1, 1, 1, 1})}, {{"epsilon", 0.0}}), {1, 4}, {-1, 1, -1, 1}, 1e-6);
+    expect_tensor(apply("LayerNormalization", {x, floats({4}, {1, 1, 1, 1})}, {{"epsilon", 0.0}}), {1, 4},
+                  {-1, 1, -1, 1}, 1e-6);
   }
   const Literal constant = floats({1, 3}, {1e7, 1e7, 1e7});
-  expect_tensor(apply("LayerNormalization", {constant, floats({3}, {1, 1, 1}), floats({3}, {5, 6, 7})}), {1, 3}, {5, 6, 7});
+  expect_tensor(apply("LayerNormalization", {constant, floats({3}, {1, 1, 1}), floats({3}, {5, 6, 7})}), {1, 3},
+                {5, 6, 7});
 }
 
 TEST(Norm, MeanAndDeviationHaveTheStashType) {
   const Literal x = tensor_of(DType::kF16, {1, 2}, {1, 3}), scale = tensor_of(DType::kF16, {2}, {1, 1});
-  const Literal mean = apply("LayerNormalization", {x, scale}, {}, 20, 1), inverse = apply("LayerNormalization", {x, scale}, {}, 20, 2);
+  const Literal mean = apply("LayerNormalization", {x, scale}, {}, 20, 1),
+                inverse = apply("LayerNormalization", {x, scale}, {}, 20, 2);
   EXPECT_EQ(mean.dtype(), DType::kF32);
   expect_tensor(mean, {1, 1}, {2});
   expect_tensor(inverse, {1, 1}, {1}, 1e-4);
@@ -121,15 +127,18 @@ TEST(Norm, MeanAndDeviationHaveTheStashType) {
 TEST(Norm, Groups) {
   const Literal x = floats({1, 4, 1}, {0, 2, 10, 14});
   const std::vector<Attribute> two = {{"num_groups", 2}, {"epsilon", 0.0}};
-  expect_tensor(apply("GroupNormalization", {x, floats({4}, {1, 1, 1, 2}), floats({4}, {0, 0, 0, 5})}, two, 21), {1, 4, 1}, {-1, 1, -1, 7}, 1e-6);
-  expect_tensor(apply("GroupNormalization", {x, floats({2}, {1, 2}), floats({2}, {0, 0})}, two, 18), {1, 4, 1}, {-1, 1, -2, 2}, 1e-6);
+  expect_tensor(apply("GroupNormalization", {x, floats({4}, {1, 1, 1, 2}), floats({4}, {0, 0, 0, 5})}, two, 21),
+                {1, 4, 1}, {-1, 1, -1, 7}, 1e-6);
+  expect_tensor(apply("GroupNormalization", {x, floats({2}, {1, 2}), floats({2}, {0, 0})}, two, 18), {1, 4, 1},
+                {-1, 1, -2, 2}, 1e-6);
 }
 
 TEST(Norm, BatchesInTraining) {
   ModelOf m(15);
   for (const char* name : {"s", "b", "m", "v"}) m.input(name, DType::kF32, {"c"});
   m.input("x", DType::kF32, {std::string(), "c"});
-  m.node("BatchNormalization", {"x", "s", "b", "m", "v"}, {"y", "mean", "var"}, {{"training_mode", 1}, {"momentum", 0.5}, {"epsilon", 0.0}});
+  m.node("BatchNormalization", {"x", "s", "b", "m", "v"}, {"y", "mean", "var"},
+         {{"training_mode", 1}, {"momentum", 0.5}, {"epsilon", 0.0}});
   m.output("y").output("mean").output("var");
   const Literal one = floats({1}, {1}), zero = floats({1}, {0});
   const auto r = m.run({{"x", floats({2, 1}, {2, 6})}, {"s", one}, {"b", zero}, {"m", zero}, {"v", one}});
@@ -148,8 +157,10 @@ TEST(Loss, IgnoredSamplesDoNotCount) {
   const Literal target = tensor_of(DType::kI64, {3}, {0, -7, 1});
   const std::vector<Attribute> ignore = {{"ignore_index", -7}};
   expect_tensor(apply("NegativeLogLikelihoodLoss", {scores, target}, ignore), {}, {3.5});
-  expect_tensor(apply("NegativeLogLikelihoodLoss", {scores, target, floats({2}, {1, 3})}, ignore), {}, {19.0 / 4}, 1e-6);
-  expect_tensor(apply("NegativeLogLikelihoodLoss", {scores, target}, {{"ignore_index", -7}, {"reduction", "none"}}), {3}, {1, 0, 6});
+  expect_tensor(apply("NegativeLogLikelihoodLoss", {scores, target, floats({2}, {1, 3})}, ignore), {}, {19.0 / 4},
+                1e-6);
+  expect_tensor(apply("NegativeLogLikelihoodLoss", {scores, target}, {{"ignore_index", -7}, {"reduction", "none"}}),
+                {3}, {1, 0, 6});
 }
 
 }  // namespace

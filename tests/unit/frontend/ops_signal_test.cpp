@@ -4,7 +4,8 @@
 namespace stax::frontend {
 namespace {
 
-Literal apply(const std::string& op, const std::vector<Literal>& inputs, const std::vector<Attribute>& attributes = {}) {
+Literal apply(const std::string& op, const std::vector<Literal>& inputs,
+              const std::vector<Attribute>& attributes = {}) {
   ModelOf m(20);
   Names names;
   ModelOf::Feed feed;
@@ -39,7 +40,8 @@ TEST(Signal, LengthAndAxisArriveAtRunTime) {
 
 TEST(Signal, FramesOfASignal) {
   const Literal x = floats({1, 4, 1}, {1, 2, 3, 4});
-  expect_tensor(apply("STFT", {x, int_scalar(1), floats({2}, {1, 10})}), {1, 3, 2, 2}, {21, 0, -19, 0, 32, 0, -28, 0, 43, 0, -37, 0}, 1e-4);
+  expect_tensor(apply("STFT", {x, int_scalar(1), floats({2}, {1, 10})}), {1, 3, 2, 2},
+                {21, 0, -19, 0, 32, 0, -28, 0, 43, 0, -37, 0}, 1e-4);
 }
 
 TEST(Signal, Windows) {
@@ -50,8 +52,10 @@ TEST(Signal, Windows) {
 }
 
 TEST(Signal, BoxesThatOverlapAreSuppressed) {
-  const Literal boxes = floats({1, 3, 4}, {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, 10, 1, 11}), scores = floats({1, 1, 3}, {0.9, 0.75, 0.6});
-  expect_tensor(apply("NonMaxSuppression", {boxes, scores, int_scalar(3), floats({}, {0.5})}), {2, 3}, {0, 0, 0, 0, 0, 2});
+  const Literal boxes = floats({1, 3, 4}, {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, 10, 1, 11}),
+                scores = floats({1, 1, 3}, {0.9, 0.75, 0.6});
+  expect_tensor(apply("NonMaxSuppression", {boxes, scores, int_scalar(3), floats({}, {0.5})}), {2, 3},
+                {0, 0, 0, 0, 0, 2});
   expect_tensor(apply("NonMaxSuppression", {boxes, scores}), {0, 3}, {});
 }
 

@@ -32,14 +32,16 @@ const Literal kNone = floats({0}, {});
 
 TEST(Convolution, PadsStridesAndBias) {
   const Literal x = floats({1, 1, 4}, {1, 2, 3, 4}), w = floats({1, 1, 3}, {1, 10, 100});
-  expect_tensor(apply("Conv", {x, w, floats({1}, {0.5})}, {{"pads", Ints{1, 1}}, {"strides", Ints{2}}}), {1, 1, 2}, {210.5, 432.5});
+  expect_tensor(apply("Conv", {x, w, floats({1}, {0.5})}, {{"pads", Ints{1, 1}}, {"strides", Ints{2}}}), {1, 1, 2},
+                {210.5, 432.5});
   expect_tensor(apply("Conv", {x, w}, {{"auto_pad", "SAME_LOWER"}, {"strides", Ints{3}}}), {1, 1, 2}, {210, 43});
 }
 
 TEST(Convolution, GroupsAndDepthwise) {
   const Literal x = floats({1, 4, 1}, {1, 2, 3, 4});
   expect_tensor(apply("Conv", {x, floats({2, 2, 1}, {1, 10, 1, 10})}, {{"group", 2}}), {1, 2, 1}, {21, 43});
-  expect_tensor(apply("Conv", {x, floats({4, 1, 1}, {1, 10, 100, 1000})}, {{"group", 4}}), {1, 4, 1}, {1, 20, 300, 4000});
+  expect_tensor(apply("Conv", {x, floats({4, 1, 1}, {1, 10, 100, 1000})}, {{"group", 4}}), {1, 4, 1},
+                {1, 20, 300, 4000});
 }
 
 TEST(Convolution, AnInputSmallerThanTheKernelGivesNothing) {
@@ -56,18 +58,22 @@ TEST(Convolution, ChannelsHaveToFit) {
 TEST(Convolution, TransposedByStrides) {
   const Literal x = floats({1, 1, 2}, {1, 10}), w = floats({1, 1, 3}, {1, 2, 3});
   expect_tensor(apply("ConvTranspose", {x, w}, {{"strides", Ints{2}}}), {1, 1, 5}, {1, 2, 13, 20, 30});
-  expect_tensor(apply("ConvTranspose", {x, w}, {{"strides", Ints{2}}, {"pads", Ints{1, 1}}, {"output_padding", Ints{1}}}), {1, 1, 4}, {2, 13, 20, 30});
+  expect_tensor(
+      apply("ConvTranspose", {x, w}, {{"strides", Ints{2}}, {"pads", Ints{1, 1}}, {"output_padding", Ints{1}}}),
+      {1, 1, 4}, {2, 13, 20, 30});
   expect_tensor(apply("ConvTranspose", {x, w}, {{"dilations", Ints{2}}}), {1, 1, 6}, {1, 10, 2, 20, 3, 30});
 }
 
 TEST(Convolution, TransposedWeightsMayBeInfinite) {
-  const Literal y = apply("ConvTranspose", {floats({1, 1, 2}, {1, 2}), floats({1, 1, 2}, {1, kInf})}, {{"strides", Ints{2}}});
+  const Literal y =
+      apply("ConvTranspose", {floats({1, 1, 2}, {1, 2}), floats({1, 1, 2}, {1, kInf})}, {{"strides", Ints{2}}});
   expect_tensor(y, {1, 1, 4}, {1, kInf, 2, kInf});
 }
 
 TEST(Pooling, PositionsOfMaxima) {
   const Literal x = floats({1, 1, 2, 3}, {1, 5, 3, 4, 2, 6});
-  const std::vector<Attribute> rows = {{"kernel_shape", Ints{2, 2}}}, columns = {{"kernel_shape", Ints{2, 2}}, {"storage_order", 1}};
+  const std::vector<Attribute> rows = {{"kernel_shape", Ints{2, 2}}},
+                               columns = {{"kernel_shape", Ints{2, 2}}, {"storage_order", 1}};
   expect_tensor(apply("MaxPool", {x}, rows), {1, 1, 1, 2}, {5, 6});
   expect_tensor(apply("MaxPool", {x}, rows, 20, 1), {1, 1, 1, 2}, {1, 5});
   expect_tensor(apply("MaxPool", {x}, columns, 20, 1), {1, 1, 1, 2}, {2, 5});
@@ -75,20 +81,25 @@ TEST(Pooling, PositionsOfMaxima) {
 
 TEST(Pooling, SameUpperKnowsTheDilation) {
   const Literal x = floats({1, 1, 8}, {0, 1, 2, 3, 4, 5, 6, 7});
-  expect_tensor(apply("MaxPool", {x}, {{"kernel_shape", Ints{2}}, {"dilations", Ints{2}}, {"auto_pad", "SAME_UPPER"}}), {1, 1, 8}, {1, 2, 3, 4, 5, 6, 7, 6});
+  expect_tensor(apply("MaxPool", {x}, {{"kernel_shape", Ints{2}}, {"dilations", Ints{2}}, {"auto_pad", "SAME_UPPER"}}),
+                {1, 1, 8}, {1, 2, 3, 4, 5, 6, 7, 6});
 }
 
 TEST(Pooling, CeilModeDropsWindowsThatBeginInThePadding) {
   const Literal x = floats({1, 1, 3}, {1, 2, 3});
-  expect_tensor(apply("MaxPool", {x}, {{"kernel_shape", Ints{1}}, {"strides", Ints{2}}, {"pads", Ints{0, 1}}, {"ceil_mode", 1}}), {1, 1, 2}, {1, 3});
-  expect_tensor(apply("AveragePool", {x}, {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}, {"ceil_mode", 1}}), {1, 1, 2}, {1.5, 3});
+  expect_tensor(
+      apply("MaxPool", {x}, {{"kernel_shape", Ints{1}}, {"strides", Ints{2}}, {"pads", Ints{0, 1}}, {"ceil_mode", 1}}),
+      {1, 1, 2}, {1, 3});
+  expect_tensor(apply("AveragePool", {x}, {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}, {"ceil_mode", 1}}),
+                {1, 1, 2}, {1.5, 3});
 }
 
 TEST(Pooling, WhatCountsInAnAverage) {
   const Literal x = floats({1, 1, 2}, {3, 6});
   const std::vector<Attribute> edges = {{"kernel_shape", Ints{3}}, {"pads", Ints{1, 1}}};
   expect_tensor(apply("AveragePool", {x}, edges), {1, 1, 2}, {4.5, 4.5});
-  expect_tensor(apply("AveragePool", {x}, {{"kernel_shape", Ints{3}}, {"pads", Ints{1, 1}}, {"count_include_pad", 1}}), {1, 1, 2}, {3, 3});
+  expect_tensor(apply("AveragePool", {x}, {{"kernel_shape", Ints{3}}, {"pads", Ints{1, 1}}, {"count_include_pad", 1}}),
+                {1, 1, 2}, {3, 3});
   expect_tensor(apply("LpPool", {x}, {{"kernel_shape", Ints{2}}, {"p", 1}}), {1, 1, 1}, {9});
   expect_tensor(apply("GlobalAveragePool", {x}), {1, 1, 1}, {4.5});
 }
@@ -109,7 +120,8 @@ TEST(Resize, ScalesRoundAsFloats) {
 TEST(Resize, NearestBreaksTiesAsAsked) {
   const Literal x = floats({2}, {1, 2}), twice = floats({1}, {2});
   const auto resize = [&](const char* mode) {
-    return apply("Resize", {x, kNone, twice}, {{"nearest_mode", mode}, {"coordinate_transformation_mode", "asymmetric"}});
+    return apply("Resize", {x, kNone, twice},
+                 {{"nearest_mode", mode}, {"coordinate_transformation_mode", "asymmetric"}});
   };
   expect_tensor(resize("round_prefer_floor"), {4}, {1, 1, 2, 2});
   expect_tensor(resize("round_prefer_ceil"), {4}, {1, 2, 2, 2});
@@ -119,8 +131,11 @@ TEST(Resize, NearestBreaksTiesAsAsked) {
 TEST(Resize, SizesArriveAtRunTime) {
   const Literal x = floats({1, 1, 2}, {0, 4});
   expect_tensor(apply("Resize", {x, kNone, kNone, ints({1, 1, 4})}, {{"mode", "linear"}}), {1, 1, 4}, {0, 1, 3, 4});
-  expect_tensor(apply("Resize", {x, kNone, kNone, ints({1, 1, 3})}, {{"mode", "linear"}, {"coordinate_transformation_mode", "align_corners"}}), {1, 1, 3}, {0, 2, 4});
-  expect_tensor(apply("Resize", {x, kNone, kNone, ints({1, 1, 1})}, {{"mode", "linear"}, {"antialias", 1}}), {1, 1, 1}, {2});
+  expect_tensor(apply("Resize", {x, kNone, kNone, ints({1, 1, 3})},
+                      {{"mode", "linear"}, {"coordinate_transformation_mode", "align_corners"}}),
+                {1, 1, 3}, {0, 2, 4});
+  expect_tensor(apply("Resize", {x, kNone, kNone, ints({1, 1, 1})}, {{"mode", "linear"}, {"antialias", 1}}), {1, 1, 1},
+                {2});
 }
 
 TEST(Resize, TheRatioCanBeKept) {
@@ -134,7 +149,9 @@ TEST(Resize, TheRatioCanBeKept) {
 
 TEST(Sampling, OutsideOfTheImage) {
   const Literal x = floats({1, 1, 1, 2}, {1, 3}), grid = floats({1, 1, 2, 2}, {0, 0, 5, 0});
-  const auto sample = [&](const char* padding) { return apply("GridSample", {x, grid}, {{"padding_mode", padding}, {"align_corners", 1}}); };
+  const auto sample = [&](const char* padding) {
+    return apply("GridSample", {x, grid}, {{"padding_mode", padding}, {"align_corners", 1}});
+  };
   expect_tensor(sample("zeros"), {1, 1, 1, 2}, {2, 0});
   expect_tensor(sample("border"), {1, 1, 1, 2}, {2, 3});
   expect_tensor(sample("reflection"), {1, 1, 1, 2}, {2, 3});
@@ -142,7 +159,8 @@ TEST(Sampling, OutsideOfTheImage) {
 
 TEST(Sampling, ColumnsMakeAnImage) {
   // Two windows of two pixels, one apart: the middle pixel gets both.
-  expect_tensor(apply("Col2Im", {floats({1, 2, 2}, {1, 2, 10, 20}), ints({1, 3}), ints({1, 2})}), {1, 1, 1, 3}, {1, 12, 20});
+  expect_tensor(apply("Col2Im", {floats({1, 2, 2}, {1, 2, 10, 20}), ints({1, 3}), ints({1, 2})}), {1, 1, 1, 3},
+                {1, 12, 20});
 }
 
 TEST(Space, DepthAndBack) {

@@ -9,10 +9,11 @@
 
 namespace stax::ir {
 
-inline const std::vector<ScalarOp> kMathOps = {
-    ScalarOp::kExp,  ScalarOp::kLog,  ScalarOp::kLog1p, ScalarOp::kExpm1, ScalarOp::kSin,   ScalarOp::kCos,   ScalarOp::kTan,
-    ScalarOp::kAsin, ScalarOp::kAcos, ScalarOp::kAtan,  ScalarOp::kSinh,  ScalarOp::kCosh,  ScalarOp::kTanh,  ScalarOp::kAsinh,
-    ScalarOp::kAcosh, ScalarOp::kAtanh, ScalarOp::kErf, ScalarOp::kSigmoid, ScalarOp::kPow, ScalarOp::kAtan2};
+inline const std::vector<ScalarOp> kMathOps = {ScalarOp::kExp,  ScalarOp::kLog,     ScalarOp::kLog1p, ScalarOp::kExpm1,
+                                               ScalarOp::kSin,  ScalarOp::kCos,     ScalarOp::kTan,   ScalarOp::kAsin,
+                                               ScalarOp::kAcos, ScalarOp::kAtan,    ScalarOp::kSinh,  ScalarOp::kCosh,
+                                               ScalarOp::kTanh, ScalarOp::kAsinh,   ScalarOp::kAcosh, ScalarOp::kAtanh,
+                                               ScalarOp::kErf,  ScalarOp::kSigmoid, ScalarOp::kPow,   ScalarOp::kAtan2};
 
 template <class T>
 T reference(ScalarOp op, T x, T y) {
@@ -67,9 +68,42 @@ double ulp_error(T got, Wide exact) {
 template <class T>
 std::vector<T> special_arguments() {
   using Limits = std::numeric_limits<T>;
-  std::vector<T> result = {0, Limits::denorm_min(), Limits::min(), Limits::max(), Limits::infinity(), Limits::quiet_NaN(), 1, 2, 3, T(0.5), T(1.5), T(2.5)};
-  for (double x : {88.72283, 88.722839, 88.7229, 103.97, 103.98, 709.782712893384, 709.79, 745.13, 745.14, 710.4, 89.4, 1e10, 1e22, 3.1415926535897931,
-                   1.5707963267948966, 0.785398163397448, 2.3561944901923448, 16777216.0, 16777217.0, 9007199254740992.0, 0x1p48, 0x1p49, 0x1.8p20, 1e30}) {
+  std::vector<T> result = {0,
+                           Limits::denorm_min(),
+                           Limits::min(),
+                           Limits::max(),
+                           Limits::infinity(),
+                           Limits::quiet_NaN(),
+                           1,
+                           2,
+                           3,
+                           T(0.5),
+                           T(1.5),
+                           T(2.5)};
+  for (double x : {88.72283,
+                   88.722839,
+                   88.7229,
+                   103.97,
+                   103.98,
+                   709.782712893384,
+                   709.79,
+                   745.13,
+                   745.14,
+                   710.4,
+                   89.4,
+                   1e10,
+                   1e22,
+                   3.1415926535897931,
+                   1.5707963267948966,
+                   0.785398163397448,
+                   2.3561944901923448,
+                   16777216.0,
+                   16777217.0,
+                   9007199254740992.0,
+                   0x1p48,
+                   0x1p49,
+                   0x1.8p20,
+                   1e30}) {
     result.push_back(static_cast<T>(x));
   }
   const size_t count = result.size();

@@ -20,8 +20,9 @@ void check(ScalarOp op, const std::vector<T>& x, const std::vector<T>& y) {
     const Wide exact = reference(op, static_cast<Wide>(x[i]), y.empty() ? Wide{0} : static_cast<Wide>(y[i]));
     const double error = ulp_error(result[i], exact);
     worst = std::max(worst, error);
-    ASSERT_LE(error, f.max_ulp) << name_of(op) << " of " << name_of(f.dtype) << " at " << x[i] << (y.empty() ? "" : fmt::format(", {}", y[i])) << ": got "
-                                << result[i] << ", not " << static_cast<double>(exact);
+    ASSERT_LE(error, f.max_ulp) << name_of(op) << " of " << name_of(f.dtype) << " at " << x[i]
+                                << (y.empty() ? "" : fmt::format(", {}", y[i])) << ": got " << result[i] << ", not "
+                                << static_cast<double>(exact);
   }
   ::testing::Test::RecordProperty(fmt::format("{}_{}", name_of(op), name_of(f.dtype)), fmt::format("{:.3f}", worst));
 }
@@ -45,13 +46,16 @@ TEST_P(MathTable, FloatsAreWithinTheStatedError) {
   std::mt19937 random(1);
   if (arity_of(op) == 1) {
     x = special_arguments<float>();
-    for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 32771) x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+    for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 32771)
+      x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
     for (int i = 0; i < 50000; ++i) x.push_back(std::uniform_real_distribution<float>(-10, 10)(random));
   } else {
     pairs(x, y);
     for (int i = 0; i < 50000; ++i) {
-      x.push_back(i % 2 == 0 ? std::bit_cast<float>(static_cast<uint32_t>(random())) : std::uniform_real_distribution<float>(0, 3)(random));
-      y.push_back(i % 4 < 2 ? std::bit_cast<float>(static_cast<uint32_t>(random())) : std::uniform_real_distribution<float>(-100, 100)(random));
+      x.push_back(i % 2 == 0 ? std::bit_cast<float>(static_cast<uint32_t>(random()))
+                             : std::uniform_real_distribution<float>(0, 3)(random));
+      y.push_back(i % 4 < 2 ? std::bit_cast<float>(static_cast<uint32_t>(random()))
+                            : std::uniform_real_distribution<float>(-100, 100)(random));
     }
   }
   check<float, double>(op, x, y);
@@ -66,11 +70,14 @@ TEST_P(MathTable, DoublesAreWithinTheStatedError) {
       case 0: return std::bit_cast<double>(random());
       case 1: return std::uniform_real_distribution<double>(-10, 10)(random);
       case 2: return std::uniform_real_distribution<double>(-750, 750)(random);
-      default: return std::ldexp(std::uniform_real_distribution<double>(-1, 1)(random), static_cast<int>(random() % 60) - 30);
+      default:
+        return std::ldexp(std::uniform_real_distribution<double>(-1, 1)(random), static_cast<int>(random() % 60) - 30);
     }
   };
-  if (arity_of(op) == 1) x = special_arguments<double>();
-  else pairs(x, y);
+  if (arity_of(op) == 1)
+    x = special_arguments<double>();
+  else
+    pairs(x, y);
   for (int i = 0; i < 100000; ++i) {
     x.push_back(any());
     if (arity_of(op) == 2) y.push_back(any());
@@ -78,7 +85,8 @@ TEST_P(MathTable, DoublesAreWithinTheStatedError) {
   check<double, long double>(op, x, y);
 }
 
-INSTANTIATE_TEST_SUITE_P(Functions, MathTable, ::testing::ValuesIn(kMathOps), [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Functions, MathTable, ::testing::ValuesIn(kMathOps),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST(MathTable, ProgramsAreStraightLines) {
   for (ScalarOp op : kMathOps) {

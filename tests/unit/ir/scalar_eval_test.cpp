@@ -43,19 +43,35 @@ int64_t from_float(DType to, double x) {
 }
 
 TEST(ScalarEval, FloatFunctionsAreThoseOfTheLibrary) {
-  const std::pair<ScalarOp, double (*)(double)> functions[] = {
-      {ScalarOp::kSqrt, std::sqrt},   {ScalarOp::kExp, std::exp},     {ScalarOp::kLog, std::log},
-      {ScalarOp::kLog1p, std::log1p}, {ScalarOp::kExpm1, std::expm1}, {ScalarOp::kSin, std::sin},
-      {ScalarOp::kCos, std::cos},     {ScalarOp::kTan, std::tan},     {ScalarOp::kAsin, std::asin},
-      {ScalarOp::kAcos, std::acos},   {ScalarOp::kAtan, std::atan},   {ScalarOp::kSinh, std::sinh},
-      {ScalarOp::kCosh, std::cosh},   {ScalarOp::kTanh, std::tanh},   {ScalarOp::kAsinh, std::asinh},
-      {ScalarOp::kAcosh, std::acosh}, {ScalarOp::kAtanh, std::atanh}, {ScalarOp::kErf, std::erf},
-      {ScalarOp::kFloor, std::floor}, {ScalarOp::kCeil, std::ceil},   {ScalarOp::kTrunc, std::trunc},
-      {ScalarOp::kAbs, std::fabs},    {ScalarOp::kRoundEven, std::nearbyint}};
+  const std::pair<ScalarOp, double (*)(double)> functions[] = {{ScalarOp::kSqrt, std::sqrt},
+                                                               {ScalarOp::kExp, std::exp},
+                                                               {ScalarOp::kLog, std::log},
+                                                               {ScalarOp::kLog1p, std::log1p},
+                                                               {ScalarOp::kExpm1, std::expm1},
+                                                               {ScalarOp::kSin, std::sin},
+                                                               {ScalarOp::kCos, std::cos},
+                                                               {ScalarOp::kTan, std::tan},
+                                                               {ScalarOp::kAsin, std::asin},
+                                                               {ScalarOp::kAcos, std::acos},
+                                                               {ScalarOp::kAtan, std::atan},
+                                                               {ScalarOp::kSinh, std::sinh},
+                                                               {ScalarOp::kCosh, std::cosh},
+                                                               {ScalarOp::kTanh, std::tanh},
+                                                               {ScalarOp::kAsinh, std::asinh},
+                                                               {ScalarOp::kAcosh, std::acosh},
+                                                               {ScalarOp::kAtanh, std::atanh},
+                                                               {ScalarOp::kErf, std::erf},
+                                                               {ScalarOp::kFloor, std::floor},
+                                                               {ScalarOp::kCeil, std::ceil},
+                                                               {ScalarOp::kTrunc, std::trunc},
+                                                               {ScalarOp::kAbs, std::fabs},
+                                                               {ScalarOp::kRoundEven, std::nearbyint}};
   for (const auto& [op, function] : functions) {
-    for (double x : {-0.0, 0.0, 0.25, -0.5, 0.5, 1.5, 2.5, -2.5, 0.49999999999999994, -0.3, 7.75, 1e20, -4.5, kInf, -kInf, kNan}) {
+    for (double x :
+         {-0.0, 0.0, 0.25, -0.5, 0.5, 1.5, 2.5, -2.5, 0.49999999999999994, -0.3, 7.75, 1e20, -4.5, kInf, -kInf, kNan}) {
       const double expected = function(x), got = floats(op, x);
-      EXPECT_TRUE(std::isnan(expected) ? std::isnan(got) : got == expected && std::signbit(got) == std::signbit(expected))
+      EXPECT_TRUE(std::isnan(expected) ? std::isnan(got)
+                                       : got == expected && std::signbit(got) == std::signbit(expected))
           << name_of(op) << "(" << x << ") = " << got;
     }
   }
@@ -106,13 +122,22 @@ TEST(ScalarEval, Modulo) {
 template <typename T>
 void check_integers(DType t) {
   std::mt19937_64 random(7);
-  const T interesting[] = {0, 1, 2, 3, 7, static_cast<T>(-1), static_cast<T>(-3), std::numeric_limits<T>::min(),
+  const T interesting[] = {0,
+                           1,
+                           2,
+                           3,
+                           7,
+                           static_cast<T>(-1),
+                           static_cast<T>(-3),
+                           std::numeric_limits<T>::min(),
                            std::numeric_limits<T>::max()};
   using Wide = std::make_unsigned_t<T>;
   for (int round = 0; round < 3000; ++round) {
     const auto pick = [&] { return random() % 2 == 0 ? interesting[random() % 9] : static_cast<T>(random()); };
     const T a = pick(), b = pick();
-    const auto result = [&](ScalarOp op) { return static_cast<T>(ints(op, t, static_cast<int64_t>(a), static_cast<int64_t>(b))); };
+    const auto result = [&](ScalarOp op) {
+      return static_cast<T>(ints(op, t, static_cast<int64_t>(a), static_cast<int64_t>(b)));
+    };
     const auto wrapped = [&](ScalarOp op) {
       const int64_t v = ints(op, t, static_cast<int64_t>(a), static_cast<int64_t>(b));
       EXPECT_EQ(wrap_integer(t, v), v) << name_of(op);

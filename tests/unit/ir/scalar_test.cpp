@@ -26,8 +26,9 @@ class Scalars : public testing::Test {
  protected:
   Scalar load(int slot, std::vector<Scalar> at = {}) { return s.load(slot, kSlotTypes[slot], std::move(at)); }
   Scalar parse(const std::string& text) {
-    return parse_scalar(context, text, [&](const std::string& name) { return context.exprs.find_symbol(name); },
-                        [](int slot) { return kSlotTypes[slot]; });
+    return parse_scalar(
+        context, text, [&](const std::string& name) { return context.exprs.find_symbol(name); },
+        [](int slot) { return kSlotTypes[slot]; });
   }
   Context context;
   ScalarTable& s = context.scalars;
@@ -83,18 +84,21 @@ TEST_F(Scalars, IndexArithmeticBecomesOneExpression) {
   EXPECT_EQ(less(a, s.constant_int(DType::kI64, 32)), s.constant_int(DType::kBool, 1));
   EXPECT_EQ(select(less(a, b), a, b), s.index(symbolic::min(i, n)));
   EXPECT_EQ(binary(ScalarOp::kAnd, less(a, b), less(b, four)),
-            cast(DType::kBool, s.index(symbolic::logical_and(symbolic::less(i, n), symbolic::less(n, context.exprs.constant(4))))));
+            cast(DType::kBool,
+                 s.index(symbolic::logical_and(symbolic::less(i, n), symbolic::less(n, context.exprs.constant(4))))));
   EXPECT_EQ(unary(ScalarOp::kNot, less(a, b)), less_equal(b, a));
   EXPECT_EQ(cast(DType::kI64, less(a, b)), s.index(symbolic::less(i, n)));
   EXPECT_EQ(binary(ScalarOp::kCheckedIndex, a, s.constant_int(DType::kI64, 32)), a);
   EXPECT_EQ(binary(ScalarOp::kCheckedIndex, a, b)->kind, ScalarKind::kOp);
   // Values wrap, sizes saturate: constants are values.
   const Scalar greatest = s.constant_int(DType::kI64, std::numeric_limits<int64_t>::max());
-  EXPECT_EQ(greatest + s.constant_int(DType::kI64, 1), s.constant_int(DType::kI64, std::numeric_limits<int64_t>::min()));
+  EXPECT_EQ(greatest + s.constant_int(DType::kI64, 1),
+            s.constant_int(DType::kI64, std::numeric_limits<int64_t>::min()));
 }
 
 TEST_F(Scalars, FoldsAreExact) {
-  const Scalar zero = s.constant(DType::kF32, 0.0), minus_zero = s.constant(DType::kF32, -0.0), one = s.constant(DType::kF32, 1);
+  const Scalar zero = s.constant(DType::kF32, 0.0), minus_zero = s.constant(DType::kF32, -0.0),
+               one = s.constant(DType::kF32, 1);
   EXPECT_NE(x + zero, x);  // -0 + 0 is +0
   EXPECT_EQ(x + minus_zero, x);
   EXPECT_EQ(x - zero, x);
@@ -144,7 +148,8 @@ TEST_F(Scalars, RewriteSeesEachNodeOnce) {
   const auto shift = [&](Scalar scalar) {
     return scalar->kind == ScalarKind::kLoad && scalar->dtype == DType::kF32
                ? s.load(scalar->slot + 6, DType::kF32, scalar->args)
-               : scalar->kind == ScalarKind::kAccumulator ? s.constant(DType::kF32, -0.0) : scalar;
+           : scalar->kind == ScalarKind::kAccumulator ? s.constant(DType::kF32, -0.0)
+                                                      : scalar;
   };
   const Scalar acc = s.accumulator(DType::kF32);
   EXPECT_EQ(rewrite(x + acc, {}, shift), s.load(6, DType::kF32, x->args));
@@ -157,16 +162,24 @@ TEST_F(Scalars, RewriteSeesEachNodeOnce) {
 class RandomScalars {
  public:
   RandomScalars(uint64_t seed, Context& context) : random_(seed), s_(context.scalars) {
-    for (const char* name : {"i", "j"})
-      symbols.push_back(context.exprs.new_symbol({name, SymbolKind::kLoop, {0, 5}}));
+    for (const char* name : {"i", "j"}) symbols.push_back(context.exprs.new_symbol({name, SymbolKind::kLoop, {0, 5}}));
     symbols.push_back(context.exprs.new_symbol({"z", SymbolKind::kValue, {-3, 3}}));
   }
 
   int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
 
   Scalar constant(DType t) {
-    static const double values[] = {0.0, -0.0, 1, -1, 0.5, 3.25, 1e-3, -70000, std::numeric_limits<double>::infinity(),
-                                    std::numeric_limits<double>::quiet_NaN(), 0.1};
+    static const double values[] = {0.0,
+                                    -0.0,
+                                    1,
+                                    -1,
+                                    0.5,
+                                    3.25,
+                                    1e-3,
+                                    -70000,
+                                    std::numeric_limits<double>::infinity(),
+                                    std::numeric_limits<double>::quiet_NaN(),
+                                    0.1};
     if (!is_float(t)) return s_.constant_int(t, below(4) == 0 ? static_cast<int64_t>(random_()) : below(9) - 4);
     if (below(3) == 0) return s_.constant(t, std::bit_cast<double>(random_()));
     if (below(3) == 0) return s_.constant(t, std::bit_cast<float>(static_cast<uint32_t>(random_())));
@@ -177,7 +190,8 @@ class RandomScalars {
     if (depth == 0 || below(8) == 0) {
       if (t == DType::kI64 && below(2) == 0) return s_.index(index(2));
       for (int slot = 0; slot < static_cast<int>(std::size(kSlotTypes)); ++slot)
-        if (kSlotTypes[slot] == t && below(3) != 0) return s_.load(slot, t, {scalar(DType::kI64, std::max(depth - 1, 0))});
+        if (kSlotTypes[slot] == t && below(3) != 0)
+          return s_.load(slot, t, {scalar(DType::kI64, std::max(depth - 1, 0))});
       return below(6) == 0 ? s_.accumulator(t) : constant(t);
     }
     for (;;) {
@@ -231,8 +245,9 @@ TEST(ScalarFuzz, TextRoundTrips) {
     Context context;
     RandomScalars random(static_cast<uint64_t>(round), context);
     const Scalar x = random.scalar(random.type(), 1 + round % 4);
-    const Scalar y = parse_scalar(context, x.str(), [&](const std::string& name) { return context.exprs.find_symbol(name); },
-                                  [](int slot) { return kSlotTypes[slot]; });
+    const Scalar y = parse_scalar(
+        context, x.str(), [&](const std::string& name) { return context.exprs.find_symbol(name); },
+        [](int slot) { return kSlotTypes[slot]; });
     ASSERT_EQ(x, y) << "seed " << round << ": " << x.str() << "\nreads back as " << y.str();
     ASSERT_EQ(rewrite(x, {}, [](Scalar node) { return node; }), x);
   }
@@ -299,19 +314,20 @@ TEST(ScalarFuzz, FoldingKeepsValues) {
     bool saturates = false;  // sizes do where values wrap; up to 2^40 there is no difference
     for (Scalar arg : args) {
       values.push_back(evaluate(arg, leaf));
-      if (const Expr e = as_expr(arg)) saturates = saturates || e.range().lo < -(int64_t{1} << 40) || e.range().hi > (int64_t{1} << 40);
+      if (const Expr e = as_expr(arg))
+        saturates = saturates || e.range().lo < -(int64_t{1} << 40) || e.range().hi > (int64_t{1} << 40);
     }
     if (saturates) continue;
     Value64 expected = evaluate_scalar_op(op, types.back(), values);
     const Scalar x = context.scalars.op(op, args);
     Value64 got = evaluate(x, leaf);
     if (result == DType::kF32) expected.f = round_to(result, expected.f), got.f = round_to(result, got.f);
-    ASSERT_TRUE(same(result, got, expected)) << "seed " << round << ": " << name_of(op) << " of " << args[0].str() << ", "
-                                             << args.back().str() << " became " << x.str();
+    ASSERT_TRUE(same(result, got, expected)) << "seed " << round << ": " << name_of(op) << " of " << args[0].str()
+                                             << ", " << args.back().str() << " became " << x.str();
     const DType to = random.type();
     const Scalar converted = context.scalars.cast(to, args[0]);
-    ASSERT_TRUE(same(to, evaluate(converted, leaf), evaluate_cast(to, types[0], values[0])) ||
-                to == types[0] || compute_type(types[0]) != types[0])
+    ASSERT_TRUE(same(to, evaluate(converted, leaf), evaluate_cast(to, types[0], values[0])) || to == types[0] ||
+                compute_type(types[0]) != types[0])
         << "seed " << round << ": " << name_of(to) << " of " << args[0].str() << " became " << converted.str();
   }
 }

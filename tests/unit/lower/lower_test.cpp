@@ -38,7 +38,9 @@ class Lower : public tensor::GraphFixture {
     }
     return result;
   }
-  Value* f32(const std::string& name, std::vector<Expr> extents) { return input(name, DType::kF32, std::move(extents)); }
+  Value* f32(const std::string& name, std::vector<Expr> extents) {
+    return input(name, DType::kF32, std::move(extents));
+  }
 };
 
 // ---- collapse_axes
@@ -50,9 +52,12 @@ TEST_F(Lower, AxesThatAllOperandsWalkAlikeAreOne) {
 }
 
 TEST_F(Lower, ABroadcastVectorKeepsItsAxisApart) {
-  EXPECT_EQ(collapsed(b.binary(ScalarOp::kAdd, f32("x", {n, m, number(768)}), f32("bias", {number(768)}))), "m*n, 768 | m*n, 768 | 768");
-  EXPECT_EQ(collapsed(b.binary(ScalarOp::kAdd, f32("x2", {n, m, k}), f32("row", {n, number(1), number(1)}))), "n, k*m | n, k*m | n");
-  EXPECT_EQ(collapsed(b.binary(ScalarOp::kAdd, f32("x3", {n, m, k}), f32("middle", {n, number(1), k}))), "n, m, k | n, m, k | n, k");
+  EXPECT_EQ(collapsed(b.binary(ScalarOp::kAdd, f32("x", {n, m, number(768)}), f32("bias", {number(768)}))),
+            "m*n, 768 | m*n, 768 | 768");
+  EXPECT_EQ(collapsed(b.binary(ScalarOp::kAdd, f32("x2", {n, m, k}), f32("row", {n, number(1), number(1)}))),
+            "n, k*m | n, k*m | n");
+  EXPECT_EQ(collapsed(b.binary(ScalarOp::kAdd, f32("x3", {n, m, k}), f32("middle", {n, number(1), k}))),
+            "n, m, k | n, m, k | n, k");
 }
 
 TEST_F(Lower, AScalarStandsInNobodysWay) {
@@ -72,7 +77,11 @@ TEST_F(Lower, ATransposedOperandKeepsAxesApart) {
 
 TEST_F(Lower, AnOperandWalkedInTwoWaysKeepsItsView) {
   Value* x = f32("x", {n, n});
-  EXPECT_EQ(collapsed(b.map({n, n}, [&](Body& body) { return body.load(x, {body.i[0], body.i[1]}) + body.load(x, {body.i[1], body.i[0]}); })), "n, n | n, n");
+  EXPECT_EQ(collapsed(b.map({n, n},
+                            [&](Body& body) {
+                              return body.load(x, {body.i[0], body.i[1]}) + body.load(x, {body.i[1], body.i[0]});
+                            })),
+            "n, n | n, n");
 }
 
 TEST_F(Lower, PartsAndShiftsKeepAxesApart) {
@@ -80,13 +89,25 @@ TEST_F(Lower, PartsAndShiftsKeepAxesApart) {
   EXPECT_EQ(collapsed(b.slice(x, 1, number(0), number(4), number(1))), "n, 4 | n, 8") << "the inner axis in part";
   EXPECT_EQ(collapsed(b.slice(x, 1, number(1), number(7), number(1))), "n, 7 | n, 8");
   Value* y = f32("y", {n, m, number(8)});
-  EXPECT_EQ(collapsed(b.map({n, m, number(8)}, [&](Body& body) { return body.load(y, {n - 1 - body.i[0], body.i[1], body.i[2]}); })), "n, m*8 | n, m*8") << "reversed: the others still merge";
+  EXPECT_EQ(collapsed(b.map({n, m, number(8)},
+                            [&](Body& body) { return body.load(y, {n - 1 - body.i[0], body.i[1], body.i[2]}); })),
+            "n, m*8 | n, m*8")
+      << "reversed: the others still merge";
 }
 
 TEST_F(Lower, AxesThatTheBodyNamesKeepApart) {
   Value* x = f32("x", {n, m});
-  EXPECT_EQ(collapsed(b.map({n, m}, [&](Body& body) { return body.load(x, body.i) + graph.scalars().cast(DType::kF32, body.index(body.i[1])); })), "n, m | n, m");
-  EXPECT_EQ(collapsed(b.map({n, m}, [&](Body& body) { return ir::select(ir::less(body.index(body.i[0]), body.index(k)), body.load(x, body.i), body.number(DType::kF32, 0)); })), "n, m | n, m");
+  EXPECT_EQ(collapsed(b.map({n, m},
+                            [&](Body& body) {
+                              return body.load(x, body.i) + graph.scalars().cast(DType::kF32, body.index(body.i[1]));
+                            })),
+            "n, m | n, m");
+  EXPECT_EQ(collapsed(b.map({n, m},
+                            [&](Body& body) {
+                              return ir::select(ir::less(body.index(body.i[0]), body.index(k)), body.load(x, body.i),
+                                                body.number(DType::kF32, 0));
+                            })),
+            "n, m | n, m");
 }
 
 TEST_F(Lower, IndicesFromDataKeepApart) {
@@ -105,11 +126,15 @@ TEST_F(Lower, ReductionsMergeAmongThemselvesOnly) {
 
 TEST_F(Lower, ArgumentsCountTheirOwnAxes) {
   Value* x = f32("x", {n, m, k});
-  Value* arg = b.reduce(Combiner::kArgMaxFirst, DType::kF32, {n}, {m, k}, [&](Body& body) { return body.load(x, {body.i[0], body.r[0], body.r[1]}); });
+  Value* arg = b.reduce(Combiner::kArgMaxFirst, DType::kF32, {n}, {m, k},
+                        [&](Body& body) { return body.load(x, {body.i[0], body.r[0], body.r[1]}); });
   EXPECT_EQ(collapsed(arg), "n; m, k | n, m, k");
 }
 
-TEST_F(Lower, ABatchOfProductsIsOneAxis) { EXPECT_EQ(collapsed(b.matmul(f32("x", {n, m, k, number(8)}), f32("y", {n, m, number(8), number(5)}))), "m*n, k, 5; 8 | m*n, k, 8 | m*n, 8, 5"); }
+TEST_F(Lower, ABatchOfProductsIsOneAxis) {
+  EXPECT_EQ(collapsed(b.matmul(f32("x", {n, m, k, number(8)}), f32("y", {n, m, number(8), number(5)}))),
+            "m*n, k, 5; 8 | m*n, k, 8 | m*n, 8, 5");
+}
 
 // ---- kernels
 
@@ -128,14 +153,16 @@ TEST_F(Lower, ParametersStandForExtentsOfTheGraph) {
   ASSERT_EQ(lowered.param_values.size(), lowered.kernel.params.size());
   ASSERT_EQ(lowered.param_values.size(), 2u);
   tensor::Bindings values{{n.node(), 5}, {m.node(), 7}};
-  EXPECT_EQ(symbolic::evaluate(lowered.param_values[0], values) * symbolic::evaluate(lowered.param_values[1], values), 35);
+  EXPECT_EQ(symbolic::evaluate(lowered.param_values[0], values) * symbolic::evaluate(lowered.param_values[1], values),
+            35);
   EXPECT_EQ(symbolic::evaluate(lowered.written, values), 35);
   EXPECT_GE(symbolic::evaluate(lowered.work, values), 35);
   EXPECT_EQ(lowered.arguments, (std::vector<int>{0, 1, ~0}));
 }
 
 TEST_F(Lower, NothingIsWrittenWhereAnExtentIsZero) {
-  const LoweredKernel lowered = lower_compute(op_of(b.reduce_axes(Combiner::kSum, f32("x", {n, m}), {1}, false, DType::kF32)));
+  const LoweredKernel lowered =
+      lower_compute(op_of(b.reduce_axes(Combiner::kSum, f32("x", {n, m}), {1}, false, DType::kF32)));
   EXPECT_EQ(symbolic::evaluate(lowered.written, {{n.node(), 0}, {m.node(), 7}}), 0);
   EXPECT_EQ(symbolic::evaluate(lowered.written, {{n.node(), 3}, {m.node(), 0}}), 3) << "a sum over nothing is written";
 }
@@ -143,13 +170,17 @@ TEST_F(Lower, NothingIsWrittenWhereAnExtentIsZero) {
 TEST_F(Lower, ClassesSayWhatAKernelIs) {
   Value* x = f32("x", {n, m});
   EXPECT_EQ(lower_compute(op_of(b.unary(ScalarOp::kExp, x))).kernel.kernel_class, "map");
-  EXPECT_EQ(lower_compute(op_of(b.reduce_axes(Combiner::kSum, x, {1}, false, DType::kF32))).kernel.kernel_class, "reduction");
+  EXPECT_EQ(lower_compute(op_of(b.reduce_axes(Combiner::kSum, x, {1}, false, DType::kF32))).kernel.kernel_class,
+            "reduction");
   EXPECT_EQ(lower_compute(op_of(b.matmul(x, f32("w", {m, k})))).kernel.kernel_class, "contraction");
-  Value* max = b.reduce(Combiner::kMax, DType::kF32, {n}, {m}, [&](Body& body) { return body.load(x, {body.i[0], body.r[0]}) * body.load(x, {body.i[0], body.r[0]}); });
+  Value* max = b.reduce(Combiner::kMax, DType::kF32, {n}, {m}, [&](Body& body) {
+    return body.load(x, {body.i[0], body.r[0]}) * body.load(x, {body.i[0], body.r[0]});
+  });
   EXPECT_EQ(lower_compute(op_of(max)).kernel.kernel_class, "reduction") << "a product that is not summed";
   Value* at = input("at", DType::kI64, {k});
   Value* scattered = b.scatter(x, {k}, Combiner::kSum, [&](Body& body) {
-    return tensor::Builder::ScatterPoint{{body.checked(body.load(at, {body.i[0]}), n), body.index(number(0))}, body.number(DType::kF32, 1), {}};
+    return tensor::Builder::ScatterPoint{
+        {body.checked(body.load(at, {body.i[0]}), n), body.index(number(0))}, body.number(DType::kF32, 1), {}};
   });
   EXPECT_EQ(lower_scatter(op_of(scattered)).kernel.kernel_class, "scatter");
   EXPECT_EQ(lower_prefix_scan(*b.op(tensor::PrefixScan{}, {x}, {x->type})).kernel.kernel_class, "scan");
@@ -157,7 +188,8 @@ TEST_F(Lower, ClassesSayWhatAKernelIs) {
 
 TEST_F(Lower, KernelsAreWellFormedAndReadBack) {
   Value* x = f32("x", {n, m});
-  for (Value* v : {b.softmax(x, 1), b.mean(x, {0}, true), b.concat({x, x}, 1), b.cast(x, DType::kI8), b.matmul(x, f32("w", {m, n}))}) {
+  for (Value* v : {b.softmax(x, 1), b.mean(x, {0}, true), b.concat({x, x}, 1), b.cast(x, DType::kI8),
+                   b.matmul(x, f32("w", {m, n}))}) {
     const loop::Kernel kernel = lower_compute(op_of(v)).kernel;
     loop::verify(kernel);
     EXPECT_EQ(loop::print(loop::parse_kernel(loop::print(kernel))), loop::print(kernel));

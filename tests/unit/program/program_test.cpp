@@ -71,7 +71,8 @@ TEST(Program, AnEmptyOneIsReadBack) {
 TEST(Program, WeightsLieAtMultiplesOf64) {
   const std::vector<uint8_t> file = serialize(sample_program());
   const float weights[] = {0.5F, 1.5F, 2.5F, 3.5F};
-  const auto at = std::search(file.begin(), file.end(), reinterpret_cast<const uint8_t*>(weights), reinterpret_cast<const uint8_t*>(weights) + sizeof weights);
+  const auto at = std::search(file.begin(), file.end(), reinterpret_cast<const uint8_t*>(weights),
+                              reinterpret_cast<const uint8_t*>(weights) + sizeof weights);
   ASSERT_NE(at, file.end());
   EXPECT_EQ((at - file.begin()) % 64, 0);
 }
@@ -83,7 +84,7 @@ TEST(Program, AnyChangedByteIsNoticed) {
     std::vector<uint8_t> bad = good;
     const size_t at = random() % bad.size();
     bad[at] ^= static_cast<uint8_t>(1 + random() % 255);
-    if (at >= 12 && at < 16) continue;      // reserved
+    if (at >= 12 && at < 16) continue;  // reserved
     const std::string message = message_of([&] { deserialize(bad, "model.stax"); });
     ASSERT_EQ(message.rfind("user: ", 0), 0u) << "byte " << at << " of " << bad.size() << ": " << message;
     ASSERT_NE(message.find("model.stax"), std::string::npos) << message;
@@ -120,7 +121,23 @@ TEST(Program, NoDescriptionCanDoHarm) {
   uint64_t length = 0;
   std::memcpy(&length, good.data() + 24, 8);
   std::mt19937_64 random(2);
-  const uint64_t interesting[] = {0, 1, 2, 3, 7, 8, 9, 255, 256, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x100000000, uint64_t{1} << 62, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, ~uint64_t{0}};
+  const uint64_t interesting[] = {0,
+                                  1,
+                                  2,
+                                  3,
+                                  7,
+                                  8,
+                                  9,
+                                  255,
+                                  256,
+                                  0x7FFFFFFF,
+                                  0x80000000,
+                                  0xFFFFFFFF,
+                                  0x100000000,
+                                  uint64_t{1} << 62,
+                                  0x7FFFFFFFFFFFFFFF,
+                                  0x8000000000000000,
+                                  ~uint64_t{0}};
   int refused = 0, accepted = 0;
   for (int k = 0; k < 20000; ++k) {
     std::vector<uint8_t> bad = good;
@@ -152,7 +169,8 @@ TEST(Program, NoDescriptionCanDoHarm) {
 TEST(Program, ReferencesOutOfRangeAreNoticed) {
   std::vector<std::function<void(Program&)>> faults;
   const auto each = [&](auto choose) {
-    for (const uint32_t wrong : {100000u, kNone - 1}) faults.push_back([choose, wrong](Program& p) { choose(p) = wrong; });
+    for (const uint32_t wrong : {100000u, kNone - 1})
+      faults.push_back([choose, wrong](Program& p) { choose(p) = wrong; });
   };
   const Program good = sample_program();
   for (size_t b = 0; b < good.blocks.size(); ++b) {
@@ -216,29 +234,35 @@ TEST(Program, ReferencesOutOfRangeAreNoticed) {
 #undef STAX_FIELD
     }
     for (size_t s = 0; s < good.blocks[b].segments.size(); ++s) {
-      if (!good.blocks[b].segments[s].nodes.empty()) each([b, s](Program& p) -> uint32_t& { return p.blocks[b].segments[s].nodes[0]; });
+      if (!good.blocks[b].segments[s].nodes.empty())
+        each([b, s](Program& p) -> uint32_t& { return p.blocks[b].segments[s].nodes[0]; });
       each([b, s](Program& p) -> uint32_t& { return p.blocks[b].segments[s].first_step; });
     }
     if (!good.blocks[b].inputs.empty()) each([b](Program& p) -> uint32_t& { return p.blocks[b].inputs[0]; });
     each([b](Program& p) -> uint32_t& { return p.blocks[b].outputs[0]; });
   }
   for (size_t v = 0; v < good.values.size(); ++v) {
-    for (size_t d = 0; d < good.values[v].extents.size(); ++d) each([v, d](Program& p) -> uint32_t& { return p.values[v].extents[d]; });
-    if (good.values[v].storage == Storage::kArena) each([v](Program& p) -> uint32_t& { return p.values[v].arena_segment; });
+    for (size_t d = 0; d < good.values[v].extents.size(); ++d)
+      each([v, d](Program& p) -> uint32_t& { return p.values[v].extents[d]; });
+    if (good.values[v].storage == Storage::kArena)
+      each([v](Program& p) -> uint32_t& { return p.values[v].arena_segment; });
     if (good.values[v].storage == Storage::kArena) each([v](Program& p) -> uint32_t& { return p.values[v].offset; });
-    if (good.values[v].storage == Storage::kAlias || good.values[v].storage == Storage::kConstant) each([v](Program& p) -> uint32_t& { return p.values[v].index; });
+    if (good.values[v].storage == Storage::kAlias || good.values[v].storage == Storage::kConstant)
+      each([v](Program& p) -> uint32_t& { return p.values[v].index; });
     if (!good.values[v].is_sequence) each([v](Program& p) -> uint32_t& { return p.values[v].bytes; });
   }
   each([](Program& p) -> uint32_t& { return p.inputs[0].value; });
   each([](Program& p) -> uint32_t& { return p.inputs[0].dims[0].symbol; });
   each([](Program& p) -> uint32_t& { return p.outputs[0].value; });
   for (size_t n = 0; n < good.exprs.nodes().size(); ++n)
-    for (size_t k = 0; k < good.exprs.nodes()[n].args.size(); ++k) each([n, k](Program& p) -> uint32_t& { return p.exprs.nodes()[n].args[k]; });
+    for (size_t k = 0; k < good.exprs.nodes()[n].args.size(); ++k)
+      each([n, k](Program& p) -> uint32_t& { return p.exprs.nodes()[n].args[k]; });
   ASSERT_GT(faults.size(), 300u);
   for (size_t k = 0; k < faults.size(); ++k) {
     Program bad = good;
     faults[k](bad);
-    EXPECT_EQ(message_of([&] { verify(bad); }).rfind("internal: ", 0), 0u) << "fault " << k << " passes:\n" << print(good);
+    EXPECT_EQ(message_of([&] { verify(bad); }).rfind("internal: ", 0), 0u) << "fault " << k << " passes:\n"
+                                                                           << print(good);
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -253,11 +277,14 @@ Kind& first(Program& p, uint32_t block = 0) {
 TEST(Program, InconsistenciesAreNoticed) {
   const std::pair<const char*, std::function<void(Program&)>> faults[] = {
       {"a value is used before it is made", [](Program& p) { std::swap(p.blocks[0].steps[0], p.blocks[0].steps[1]); }},
-      {"a value of a branch is used outside of it", [](Program& p) { first<LoopStep>(p).initial[0] = p.blocks[2].outputs[0]; }},
+      {"a value of a branch is used outside of it",
+       [](Program& p) { first<LoopStep>(p).initial[0] = p.blocks[2].outputs[0]; }},
       {"a value of a body is given out", [](Program& p) { p.outputs[0].value = p.blocks[3].outputs[1]; }},
-      {"an expression of a body is used outside of it", [](Program& p) { first<CheckStep>(p).condition = p.values[p.blocks[3].inputs[1]].extents[0]; }},
+      {"an expression of a body is used outside of it",
+       [](Program& p) { first<CheckStep>(p).condition = p.values[p.blocks[3].inputs[1]].extents[0]; }},
       {"an expression that no segment computes", [](Program& p) { p.blocks[0].segments[0].nodes.pop_back(); }},
-      {"an expression before its arguments", [](Program& p) { std::reverse(p.blocks[0].segments[0].nodes.begin(), p.blocks[0].segments[0].nodes.end()); }},
+      {"an expression before its arguments",
+       [](Program& p) { std::reverse(p.blocks[0].segments[0].nodes.begin(), p.blocks[0].segments[0].nodes.end()); }},
       {"a symbol before it is known", [](Program& p) { p.symbol_points[0] = 9; }},
       {"one block twice", [](Program& p) { first<IfStep>(p).else_block = first<IfStep>(p).then_block; }},
       {"a block inside itself", [](Program& p) { first<LoopStep>(p).body = 0; }},
@@ -270,19 +297,31 @@ TEST(Program, InconsistenciesAreNoticed) {
       {"an axis past the rank", [](Program& p) { first<ProcedureStep>(p).axis = 2; }},
       {"a negative axis", [](Program& p) { first<ProcedureStep>(p).axis = -3; }},
       {"a count that goes nowhere", [](Program& p) { std::get<ProcedureStep>(p.blocks[0].steps[7]).defines = kNone; }},
-      {"a kind of procedure that there is not", [](Program& p) { first<ProcedureStep>(p).procedure = static_cast<Procedure>(9); }},
+      {"a kind of procedure that there is not",
+       [](Program& p) { first<ProcedureStep>(p).procedure = static_cast<Procedure>(9); }},
       {"a dtype that there is not", [](Program& p) { p.values[0].dtype = static_cast<DType>(77); }},
       {"a kind of storage that there is not", [](Program& p) { p.values[4].storage = static_cast<Storage>(9); }},
-      {"an alias of itself", [](Program& p) { for (size_t v = 0; v < p.values.size(); ++v) if (p.values[v].storage == Storage::kAlias) p.values[v].index = static_cast<uint32_t>(v); }},
-      {"extents of a constant that are not its own", [](Program& p) { p.values[3].extents[0] = p.values[3].extents[1] + 1; }},
-      {"no last version that takes every shape", [](Program& p) { first<LaunchStep>(p).versions.back().guard = first<LaunchStep>(p).versions[0].guard; }},
+      {"an alias of itself",
+       [](Program& p) {
+         for (size_t v = 0; v < p.values.size(); ++v)
+           if (p.values[v].storage == Storage::kAlias) p.values[v].index = static_cast<uint32_t>(v);
+       }},
+      {"extents of a constant that are not its own",
+       [](Program& p) { p.values[3].extents[0] = p.values[3].extents[1] + 1; }},
+      {"no last version that takes every shape",
+       [](Program& p) { first<LaunchStep>(p).versions.back().guard = first<LaunchStep>(p).versions[0].guard; }},
       {"no versions", [](Program& p) { first<LaunchStep>(p).versions.clear(); }},
       {"no arguments", [](Program& p) { first<LaunchStep>(p).arguments.clear(); }},
       {"no segments", [](Program& p) { p.blocks[0].segments.clear(); }},
       {"segments out of order", [](Program& p) { std::swap(p.blocks[0].segments[1], p.blocks[0].segments[5]); }},
       {"no blocks", [](Program& p) { p.blocks.clear(); }},
-      {"an expression with too few arguments", [](Program& p) { for (auto& n : p.exprs.nodes()) if (n.kind == symbolic::ExprKind::kSelect) n.args.pop_back(); }},
-      {"a kind of expression that there is not", [](Program& p) { p.exprs.nodes()[3].kind = static_cast<symbolic::ExprKind>(50); }},
+      {"an expression with too few arguments",
+       [](Program& p) {
+         for (auto& n : p.exprs.nodes())
+           if (n.kind == symbolic::ExprKind::kSelect) n.args.pop_back();
+       }},
+      {"a kind of expression that there is not",
+       [](Program& p) { p.exprs.nodes()[3].kind = static_cast<symbolic::ExprKind>(50); }},
       {"memory of a segment that comes later", [](Program& p) { p.values[p.blocks[1].outputs[0]].arena_segment = 3; }},
   };
   for (const auto& [what, fault] : faults) {
@@ -303,7 +342,8 @@ TEST(Program, OtherFilesAreNone) {
 
 TEST(Program, PrintsEveryStepWithItsSource) {
   const std::string text = print(sample_program());
-  for (const char* word : {"launch", "copy", "alias", "reshape_dynamic", "bind", "check", "procedure", "if", "loop", "sequence", "Exp node 'e'", "Loop node", "'n' in 0..100", "min("})
+  for (const char* word : {"launch", "copy", "alias", "reshape_dynamic", "bind", "check", "procedure", "if", "loop",
+                           "sequence", "Exp node 'e'", "Loop node", "'n' in 0..100", "min("})
     EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
 }
 

@@ -27,7 +27,8 @@ class ProgramSpeller {
   ExprRef symbol_expr(uint32_t s) { return node(symbolic::ExprKind::kSymbol, s, {}); }
   ExprRef times(std::vector<uint32_t> args) { return node(symbolic::ExprKind::kMul, 0, std::move(args)); }
 
-  ValueRef value(const std::string& name, DType t, std::vector<ExprRef> extents, ExprRef bytes, Storage storage = Storage::kOwned) {
+  ValueRef value(const std::string& name, DType t, std::vector<ExprRef> extents, ExprRef bytes,
+                 Storage storage = Storage::kOwned) {
     ValueSpec v;
     v.name = name;
     v.dtype = t;
@@ -47,14 +48,21 @@ class ProgramSpeller {
     program.values[v].index = of;
     return v;
   }
-  ValueRef arena(const std::string& name, DType t, std::vector<ExprRef> extents, ExprRef bytes, ExprRef offset, uint32_t segment) {
+  ValueRef arena(const std::string& name, DType t, std::vector<ExprRef> extents, ExprRef bytes, ExprRef offset,
+                 uint32_t segment) {
     const ValueRef v = value(name, t, std::move(extents), bytes, Storage::kArena);
     program.values[v].offset = offset;
     program.values[v].arena_segment = segment;
     return v;
   }
   uint32_t kernel(const std::string& name) {
-    program.kernels.push_back({.name = name, .family = name, .version = 0, .kernel_class = "map", .entry = "stax_" + name, .loop_text = "kernel @" + name, .source = "node '" + name + "'"});
+    program.kernels.push_back({.name = name,
+                               .family = name,
+                               .version = 0,
+                               .kernel_class = "map",
+                               .entry = "stax_" + name,
+                               .loop_text = "kernel @" + name,
+                               .source = "node '" + name + "'"});
     return static_cast<uint32_t>(program.kernels.size() - 1);
   }
   /// Starts a segment of a block with all nodes that are not in one yet.
@@ -78,17 +86,25 @@ inline Program sample_program() {
   p.program.build = "test";
   p.program.warnings = {"the file declares rank 1 for 'y', and 2 is computed"};
   p.program.images = {{"avx2", {1, 2, 3, 4, 5}}, {"avx512", std::vector<uint8_t>(100, 7)}};
-  p.program.blocks.resize(4);                              // the model, two branches, a body
+  p.program.blocks.resize(4);  // the model, two branches, a body
   const uint32_t n = p.symbol("n", 0, 0, 100), extents = p.symbol("shape[0]", 0);
-  const ExprRef one = p.constant(1), two = p.constant(2), four = p.constant(4), eight = p.constant(8), sixty_four = p.constant(64), zero = p.constant(0), truth = p.constant(1);
+  const ExprRef one = p.constant(1), two = p.constant(2), four = p.constant(4), eight = p.constant(8),
+                sixty_four = p.constant(64), zero = p.constant(0), truth = p.constant(1);
   const ExprRef ne = p.symbol_expr(n), count = p.symbol_expr(extents);
   const ExprRef bytes = p.times({ne, four, four}), shape_bytes = p.times({count, eight});
-  const ExprRef up = p.node(symbolic::ExprKind::kAdd, 0, {bytes, sixty_four}), whole = p.node(symbolic::ExprKind::kFloorDiv, 0, {up, sixty_four}), offset = p.times({whole, sixty_four});
-  const ExprRef rest = p.node(symbolic::ExprKind::kMod, 0, {ne, two}), least = p.node(symbolic::ExprKind::kMin, 0, {ne, eight}), most = p.node(symbolic::ExprKind::kMax, 0, {ne, one});
-  const ExprRef small = p.node(symbolic::ExprKind::kLess, 0, {ne, eight}), even = p.node(symbolic::ExprKind::kEqual, 0, {rest, zero}), chosen = p.node(symbolic::ExprKind::kSelect, 0, {small, least, most});
+  const ExprRef up = p.node(symbolic::ExprKind::kAdd, 0, {bytes, sixty_four}),
+                whole = p.node(symbolic::ExprKind::kFloorDiv, 0, {up, sixty_four}),
+                offset = p.times({whole, sixty_four});
+  const ExprRef rest = p.node(symbolic::ExprKind::kMod, 0, {ne, two}),
+                least = p.node(symbolic::ExprKind::kMin, 0, {ne, eight}),
+                most = p.node(symbolic::ExprKind::kMax, 0, {ne, one});
+  const ExprRef small = p.node(symbolic::ExprKind::kLess, 0, {ne, eight}),
+                even = p.node(symbolic::ExprKind::kEqual, 0, {rest, zero}),
+                chosen = p.node(symbolic::ExprKind::kSelect, 0, {small, least, most});
   const ExprRef arena = p.node(symbolic::ExprKind::kAdd, 0, {offset, offset});
 
-  const ValueRef x = p.value("x", DType::kF32, {ne, four}, bytes, Storage::kInput), shape = p.value("shape", DType::kI64, {count}, shape_bytes, Storage::kInput);
+  const ValueRef x = p.value("x", DType::kF32, {ne, four}, bytes, Storage::kInput),
+                 shape = p.value("shape", DType::kI64, {count}, shape_bytes, Storage::kInput);
   const ValueRef list = p.sequence("list", DType::kF32, Storage::kInput);
   const ValueRef w = p.value("w", DType::kF32, {two, two}, p.constant(16), Storage::kConstant);
   p.program.values[w].index = 0;
@@ -100,11 +116,18 @@ inline Program sample_program() {
 
   // Segment 0: a map, a copy and a scatter, an alias, a check, top-k, and what makes extents that data decides.
   const uint32_t map = p.kernel("map_0"), scatter = p.kernel("scatter_1");
-  const ValueRef a = p.arena("a", DType::kF32, {ne, four}, bytes, zero, 0), b = p.arena("b", DType::kF32, {ne, four}, bytes, offset, 0);
+  const ValueRef a = p.arena("a", DType::kF32, {ne, four}, bytes, zero, 0),
+                 b = p.arena("b", DType::kF32, {ne, four}, bytes, offset, 0);
   const ValueRef flat = p.alias("flat", b, {p.times({ne, four})}, bytes);
-  const ValueRef top = p.value("top", DType::kF32, {ne, two}, p.times({ne, two, four})), at = p.value("at", DType::kI64, {ne, two}, p.times({ne, two, eight}));
+  const ValueRef top = p.value("top", DType::kF32, {ne, two}, p.times({ne, two, four})),
+                 at = p.value("at", DType::kI64, {ne, two}, p.times({ne, two, eight}));
   p.segment(0, 0, arena);
-  p.step(0, LaunchStep{{{map, small, one, zero}, {map, kNone, most, sixty_four}}, {x, w, a}, {ne, least}, bytes, bytes, "Exp node 'e'"});
+  p.step(0, LaunchStep{{{map, small, one, zero}, {map, kNone, most, sixty_four}},
+                       {x, w, a},
+                       {ne, least},
+                       bytes,
+                       bytes,
+                       "Exp node 'e'"});
   p.step(0, CopyStep{a, b});
   p.step(0, LaunchStep{{{scatter, kNone, one, zero}}, {a, b}, {ne}, bytes, bytes, "ScatterND node"});
   p.step(0, AliasStep{b, flat});
@@ -143,7 +166,7 @@ inline Program sample_program() {
   p.program.values[condition].index = 2;
   p.program.constants.emplace_back(DType::kBool, std::vector<int64_t>{});
   p.program.constants.back().set(0, {.i = 1});
-  p.segment(0, 4);                                         // more nodes, nothing between
+  p.segment(0, 4);  // more nodes, nothing between
   const ValueRef copied = p.value("copied", DType::kF32, {ne, four}, bytes);
   p.program.blocks[1].outputs = {a};
   p.segment(1, 5);
@@ -156,21 +179,36 @@ inline Program sample_program() {
   const ValueRef branch = p.value("branch", DType::kF32, {rows_extent, four}, p.times({rows_extent, four, four}));
   p.step(0, IfStep{condition, 1, 2, {branch}, {{rows, 0, 0}}, "If node"});
   p.segment(0, 7);
-  const uint32_t body_rows = p.symbol("body rows", 8), last_rows = p.symbol("last rows", 9), trips = p.symbol("trips", 9);
+  const uint32_t body_rows = p.symbol("body rows", 8), last_rows = p.symbol("last rows", 9),
+                 trips = p.symbol("trips", 9);
   const ExprRef body_extent = p.symbol_expr(body_rows);
-  const ValueRef iteration = p.value("i", DType::kI64, {}, eight, Storage::kInput), carried = p.value("carried", DType::kF32, {body_extent, four}, p.times({body_extent, four, four}), Storage::kInput);
+  const ValueRef iteration = p.value("i", DType::kI64, {}, eight, Storage::kInput),
+                 carried = p.value("carried", DType::kF32, {body_extent, four}, p.times({body_extent, four, four}),
+                                   Storage::kInput);
   const ValueRef next = p.value("next", DType::kF32, {body_extent, four}, p.times({body_extent, four, four}));
   p.program.blocks[3].inputs = {iteration, carried};
   p.segment(3, 8);
-  p.step(3, LaunchStep{{{map, kNone, one, zero}}, {carried, w, next}, {body_extent, one}, body_extent, body_extent, "Tanh node"});
+  p.step(3,
+         LaunchStep{
+             {{map, kNone, one, zero}}, {carried, w, next}, {body_extent, one}, body_extent, body_extent, "Tanh node"});
   p.program.blocks[3].outputs = {condition, next, next};
   const ExprRef last_extent = p.symbol_expr(last_rows), trips_extent = p.symbol_expr(trips);
-  const ValueRef last = p.value("last", DType::kF32, {last_extent, four}, p.times({last_extent, four, four})), scanned = p.value("scanned", DType::kF32, {trips_extent, last_extent, four}, p.times({trips_extent, last_extent, four, four}));
-  p.step(0, LoopStep{k, condition, {branch}, 3, {{body_rows, 0, 0}}, {last, scanned}, {{last_rows, 0, 0}, {trips, 1, 0}}, "Loop node"});
+  const ValueRef last = p.value("last", DType::kF32, {last_extent, four}, p.times({last_extent, four, four})),
+                 scanned = p.value("scanned", DType::kF32, {trips_extent, last_extent, four},
+                                   p.times({trips_extent, last_extent, four, four}));
+  p.step(0, LoopStep{k,
+                     condition,
+                     {branch},
+                     3,
+                     {{body_rows, 0, 0}},
+                     {last, scanned},
+                     {{last_rows, 0, 0}, {trips, 1, 0}},
+                     "Loop node"});
   p.segment(0, 9);
 
   // Segment of sequences: each of their steps.
-  const ValueRef made = p.sequence("made", DType::kF32), inserted = p.sequence("inserted", DType::kF32), erased = p.sequence("erased", DType::kF32), parts = p.sequence("parts", DType::kF32);
+  const ValueRef made = p.sequence("made", DType::kF32), inserted = p.sequence("inserted", DType::kF32),
+                 erased = p.sequence("erased", DType::kF32), parts = p.sequence("parts", DType::kF32);
   const ValueRef length = p.value("length", DType::kI64, {}, eight);
   p.step(0, SequenceStep{SequenceOp::kConstruct, {a, b}, made, 0, false, {}, "SequenceConstruct node"});
   p.step(0, SequenceStep{SequenceOp::kInsert, {made, last, k}, inserted, 0, false, {}, "SequenceInsert node"});
@@ -184,10 +222,13 @@ inline Program sample_program() {
   p.segment(0, 10);
   const uint32_t joined = p.symbol("joined", 11);
   const ExprRef joined_extent = p.symbol_expr(joined);
-  const ValueRef whole_list = p.value("whole", DType::kF32, {joined_extent, four}, p.times({joined_extent, four, four}));
-  p.step(0, SequenceStep{SequenceOp::kConcat, {erased}, whole_list, 0, false, {{joined, 0, 0}}, "ConcatFromSequence node"});
+  const ValueRef whole_list =
+      p.value("whole", DType::kF32, {joined_extent, four}, p.times({joined_extent, four, four}));
+  p.step(0, SequenceStep{
+                SequenceOp::kConcat, {erased}, whole_list, 0, false, {{joined, 0, 0}}, "ConcatFromSequence node"});
   p.segment(0, 11);
-  p.program.outputs = {{"y", top}, {"indices", at}, {"where", where}, {"scanned", scanned}, {"parts", parts}, {"length", length}, {"picked", picked}, {"whole", whole_list}};
+  p.program.outputs = {{"y", top},       {"indices", at},    {"where", where},   {"scanned", scanned},
+                       {"parts", parts}, {"length", length}, {"picked", picked}, {"whole", whole_list}};
   for (const OutputSpec& o : p.program.outputs) p.program.blocks[0].outputs.push_back(o.value);
   return std::move(p.program);
 }

@@ -15,7 +15,8 @@ namespace {
 TEST(MemoryPool, BlocksAreAlignedAndDoNotOverlap) {
   auto pool = std::make_shared<MemoryPool>();
   std::vector<std::shared_ptr<void>> blocks;
-  for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{63}, int64_t{64}, int64_t{65}, int64_t{1000}, int64_t{4097}, int64_t{1} << 20}) {
+  for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{63}, int64_t{64}, int64_t{65}, int64_t{1000}, int64_t{4097},
+                        int64_t{1} << 20}) {
     blocks.push_back(pool->allocate(bytes, "test"));
     ASSERT_NE(blocks.back(), nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(blocks.back().get()) % 64, 0u);
@@ -54,7 +55,7 @@ TEST(MemoryPool, KeepsNoMoreFreeThanIsInUse) {
   auto pool = std::make_shared<MemoryPool>();
   std::vector<std::shared_ptr<void>> blocks;
   for (int k = 0; k < 64; ++k) blocks.push_back(pool->allocate(int64_t{4} << 20, "block"));
-  blocks.clear();     // 256 MB become free, and nothing is in use
+  blocks.clear();  // 256 MB become free, and nothing is in use
   // A block of another size each; were the old ones kept, memory would grow.
   EXPECT_EQ(pool->live_bytes(), 0);
   const auto one = pool->allocate(100, "one");
@@ -65,7 +66,8 @@ TEST(MemoryPool, KeepsNoMoreFreeThanIsInUse) {
 
 TEST(MemoryPool, WhatCannotBeHadIsAnErrorThatNamesIt) {
   auto pool = std::make_shared<MemoryPool>();
-  for (const int64_t bytes : {int64_t{-1}, int64_t{1} << 60, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
+  for (const int64_t bytes :
+       {int64_t{-1}, int64_t{1} << 60, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
     try {
       pool->allocate(bytes, "Expand node 'e'");
       ADD_FAILURE() << bytes;

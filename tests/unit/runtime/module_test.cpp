@@ -20,7 +20,8 @@ using program::Storage;
 /// Kernel 0: y = 2 x over params[0] elements. Kernel 1: fails at index params[0].
 class Backend final : public KernelBackend {
  public:
-  void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch, Fault* fault) override {
+  void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch,
+           Fault* fault) override {
     if (kernel == 1) {
       if (params[0] == 13) {
         fault->index = params[0];
@@ -31,7 +32,8 @@ class Backend final : public KernelBackend {
     }
     std::memset(scratch, 1, 256);
     const int64_t n = params[0];
-    for (int64_t i = begin; i < std::min(end, n); ++i) static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i];
+    for (int64_t i = begin; i < std::min(end, n); ++i)
+      static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i];
     if (n == 77 && begin == 0) throw UserError("seventy-seven");
   }
 };
@@ -42,12 +44,14 @@ std::shared_ptr<program::Program> doubling() {
   p.program.blocks.resize(1);
   const uint32_t n = p.symbol("n", 0, 0, 1000), m = p.symbol("m", 0);
   p.program.symbols[1].multiple = 2;
-  const auto one = p.constant(1), four = p.constant(4), two = p.constant(2), zero = p.constant(0), scratch = p.constant(256);
+  const auto one = p.constant(1), four = p.constant(4), two = p.constant(2), zero = p.constant(0),
+             scratch = p.constant(256);
   const auto ne = p.symbol_expr(n), me = p.symbol_expr(m);
   const auto bytes = p.times({ne, four}), z_bytes = p.times({me, four, four});
   const auto relation = p.node(symbolic::ExprKind::kEqual, 0, {me, p.times({ne, two})});
   const auto work = p.times({ne, p.constant(100'000)});
-  const auto x = p.value("x", DType::kF32, {ne}, bytes, Storage::kInput), z = p.value("z", DType::kF32, {me, four}, z_bytes, Storage::kInput);
+  const auto x = p.value("x", DType::kF32, {ne}, bytes, Storage::kInput),
+             z = p.value("z", DType::kF32, {me, four}, z_bytes, Storage::kInput);
   const auto t = p.arena("t", DType::kF32, {ne}, bytes, zero, 0), y = p.value("y", DType::kF32, {ne}, bytes);
   p.kernel("double");
   p.kernel("fault");
@@ -82,7 +86,9 @@ ModuleOptions with_threads(int threads, size_t plans = 512) {
   options.plan_cache_entries = plans;
   return options;
 }
-Module module_of(int threads = 2, size_t plans = 512) { return {doubling(), std::make_unique<Backend>(), with_threads(threads, plans)}; }
+Module module_of(int threads = 2, size_t plans = 512) {
+  return {doubling(), std::make_unique<Backend>(), with_threads(threads, plans)};
+}
 
 std::string fault_of(Module& m, const std::vector<Item>& inputs) {
   try {
@@ -96,7 +102,8 @@ std::string fault_of(Module& m, const std::vector<Item>& inputs) {
 void expect_result(const std::vector<Item>& outputs, int64_t n, float first = 1) {
   ASSERT_EQ(outputs.size(), 1u);
   ASSERT_EQ(outputs[0].tensor.extents, std::vector<int64_t>{n});
-  for (int64_t i = 0; i < n; ++i) ASSERT_EQ(static_cast<const float*>(outputs[0].tensor.data)[i], 4 * (first + static_cast<float>(i)));
+  for (int64_t i = 0; i < n; ++i)
+    ASSERT_EQ(static_cast<const float*>(outputs[0].tensor.data)[i], 4 * (first + static_cast<float>(i)));
 }
 
 TEST(Module, RunsAtEverySize) {
@@ -125,12 +132,14 @@ TEST(Module, WrongInputsAreNamed) {
   };
   for (const auto& [inputs, words] : faults) {
     const std::string message = fault_of(m, inputs);
-    for (const std::string& word : words) EXPECT_NE(message.find(word), std::string::npos) << "'" << word << "' is missing in: " << message;
+    for (const std::string& word : words)
+      EXPECT_NE(message.find(word), std::string::npos) << "'" << word << "' is missing in: " << message;
     expect_result(m.run(inputs_of(5)), 5);
   }
   std::vector<Item> wrong_type = inputs_of(3);
   wrong_type[0].tensor.dtype = DType::kI32;
-  EXPECT_NE(fault_of(m, wrong_type).find("'x' has type int32, expected float32"), std::string::npos) << fault_of(m, wrong_type);
+  EXPECT_NE(fault_of(m, wrong_type).find("'x' has type int32, expected float32"), std::string::npos)
+      << fault_of(m, wrong_type);
   std::vector<Item> sequence = inputs_of(3);
   sequence[1].is_sequence = true;
   EXPECT_NE(fault_of(m, sequence).find("'z'"), std::string::npos);
@@ -139,7 +148,8 @@ TEST(Module, WrongInputsAreNamed) {
 TEST(Module, AFailedCallLeavesNothingBehind) {
   Module m = module_of();
   for (int k = 0; k < 3; ++k) {
-    EXPECT_EQ(fault_of(m, inputs_of(13)), "Gather node 'pick': index 13 is out of range for an extent of 4; indices must be in [-4, 3]");
+    EXPECT_EQ(fault_of(m, inputs_of(13)),
+              "Gather node 'pick': index 13 is out of range for an extent of 4; indices must be in [-4, 3]");
     expect_result(m.run(inputs_of(12, 5)), 12, 5);
     EXPECT_EQ(fault_of(m, inputs_of(77)), "Mul node 'first': seventy-seven");
     expect_result(m.run(inputs_of(76, 3)), 76, 3);
@@ -150,8 +160,10 @@ TEST(Module, MemoryThatCannotBeHadLeavesItUsable) {
   ProgramSpeller p;
   p.program.blocks.resize(1);
   const uint32_t n = p.symbol("n", 0);
-  const auto one = p.constant(1), ne = p.symbol_expr(n), bytes = p.times({ne, ne, ne, p.constant(4)}), small = p.times({ne, p.constant(4)}), scratch = p.constant(256);
-  const auto x = p.value("x", DType::kF32, {ne}, small, Storage::kInput), y = p.value("y", DType::kF32, {ne, ne, ne}, bytes);
+  const auto one = p.constant(1), ne = p.symbol_expr(n), bytes = p.times({ne, ne, ne, p.constant(4)}),
+             small = p.times({ne, p.constant(4)}), scratch = p.constant(256);
+  const auto x = p.value("x", DType::kF32, {ne}, small, Storage::kInput),
+             y = p.value("y", DType::kF32, {ne, ne, ne}, bytes);
   p.kernel("double");
   p.segment(0, 0);
   p.step(0, LaunchStep{{{0, kNone, one, scratch}}, {x, y}, {one}, one, one, "Expand node"});
@@ -171,12 +183,15 @@ TEST(Module, MemoryThatCannotBeHadLeavesItUsable) {
 TEST(Module, TheCallersBuffersAreNeitherWrittenNorGivenBack) {
   Module m = module_of();
   std::vector<Item> inputs = inputs_of(9);
-  const std::vector<float> before(static_cast<const float*>(inputs[0].tensor.data), static_cast<const float*>(inputs[0].tensor.data) + 9);
+  const std::vector<float> before(static_cast<const float*>(inputs[0].tensor.data),
+                                  static_cast<const float*>(inputs[0].tensor.data) + 9);
   const std::vector<Item> first = m.run(inputs);
-  const std::vector<float> held(static_cast<const float*>(first[0].tensor.data), static_cast<const float*>(first[0].tensor.data) + 9);
+  const std::vector<float> held(static_cast<const float*>(first[0].tensor.data),
+                                static_cast<const float*>(first[0].tensor.data) + 9);
   for (int k = 0; k < 5; ++k) m.run(inputs_of(9, static_cast<float>(k)));
   EXPECT_TRUE(std::equal(before.begin(), before.end(), static_cast<const float*>(inputs[0].tensor.data)));
-  EXPECT_TRUE(std::equal(held.begin(), held.end(), static_cast<const float*>(first[0].tensor.data))) << "a result that is held stays what it was";
+  EXPECT_TRUE(std::equal(held.begin(), held.end(), static_cast<const float*>(first[0].tensor.data)))
+      << "a result that is held stays what it was";
 }
 
 TEST(Module, ResultsOutliveTheModule) {
@@ -217,7 +232,8 @@ TEST(Module, VersionsAreChosenByTheirGuardsAndMayBeForced) {
     ProgramSpeller p;
     p.program.blocks.resize(1);
     const uint32_t n = p.symbol("n", 0);
-    const auto one = p.constant(1), zero = p.constant(0), ne = p.symbol_expr(n), small = p.node(symbolic::ExprKind::kLess, 0, {ne, p.constant(4)}), bytes = p.times({ne, p.constant(4)});
+    const auto one = p.constant(1), zero = p.constant(0), ne = p.symbol_expr(n),
+               small = p.node(symbolic::ExprKind::kLess, 0, {ne, p.constant(4)}), bytes = p.times({ne, p.constant(4)});
     const auto x = p.value("x", DType::kF32, {ne}, bytes, Storage::kInput), y = p.value("y", DType::kF32, {ne}, bytes);
     for (const uint32_t v : {0u, 1u}) {
       p.kernel("k_v" + std::to_string(v));
@@ -235,7 +251,8 @@ TEST(Module, VersionsAreChosenByTheirGuardsAndMayBeForced) {
     class Nothing final : public KernelBackend {
       void run(uint32_t, void* const*, const int64_t*, int64_t, int64_t, void*, Fault*) override {}
     };
-    return std::make_unique<Module>(std::make_shared<program::Program>(std::move(p.program)), std::make_unique<Nothing>(), options);
+    return std::make_unique<Module>(std::make_shared<program::Program>(std::move(p.program)),
+                                    std::make_unique<Nothing>(), options);
   };
   const auto used = [](Module& m, int64_t n) {
     CallStatistics statistics;

@@ -32,7 +32,7 @@ TEST(PlanCache, FindsWhatWasInserted) {
 TEST(PlanCache, DropsWhatWasNotUsedForLongest) {
   PlanCache cache(3);
   for (int64_t k = 0; k < 3; ++k) cache.insert(plan_of({k}, k));
-  ASSERT_NE(cache.find(std::vector<int64_t>{0}), nullptr);   // now 1 is the oldest
+  ASSERT_NE(cache.find(std::vector<int64_t>{0}), nullptr);  // now 1 is the oldest
   cache.insert(plan_of({3}, 3));
   EXPECT_EQ(cache.find(std::vector<int64_t>{1}), nullptr);
   for (const int64_t k : {0, 2, 3}) EXPECT_NE(cache.find(std::vector<int64_t>{k}), nullptr) << k;

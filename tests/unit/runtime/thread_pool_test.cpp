@@ -16,10 +16,13 @@ struct Counts {
   std::vector<std::atomic<int>> times;
   std::vector<std::atomic<bool>> busy;
   std::atomic<int> wrong{0};
-  Counts(int64_t iterations, int workers) : times(static_cast<size_t>(iterations)), busy(static_cast<size_t>(workers)) {}
+  Counts(int64_t iterations, int workers)
+      : times(static_cast<size_t>(iterations)), busy(static_cast<size_t>(workers)) {}
   static void run(void* self, int64_t begin, int64_t end, int worker) {
     auto& c = *static_cast<Counts*>(self);
-    if (worker < 0 || static_cast<size_t>(worker) >= c.busy.size() || c.busy[static_cast<size_t>(worker)].exchange(true)) ++c.wrong;
+    if (worker < 0 || static_cast<size_t>(worker) >= c.busy.size() ||
+        c.busy[static_cast<size_t>(worker)].exchange(true))
+      ++c.wrong;
     for (int64_t i = begin; i < end; ++i) ++c.times[static_cast<size_t>(i)];
     if (static_cast<size_t>(worker) < c.busy.size()) c.busy[static_cast<size_t>(worker)] = false;
   }
@@ -49,7 +52,10 @@ TEST(ThreadPool, ManyShortJobsInARow) {
   ThreadPool pool(3);
   for (int k = 0; k < 2'000; ++k) {
     std::atomic<int64_t> sum{0};
-    pool.run({[](void* self, int64_t begin, int64_t end, int) { *static_cast<std::atomic<int64_t>*>(self) += end - begin; }, &sum}, 5, 3);
+    pool.run(
+        {[](void* self, int64_t begin, int64_t end, int) { *static_cast<std::atomic<int64_t>*>(self) += end - begin; },
+         &sum},
+        5, 3);
     ASSERT_EQ(sum.load(), 5) << "job " << k;
   }
 }

@@ -21,7 +21,8 @@ using loop::testing::kMatmul;
 std::string spell(const std::string& text, const std::vector<std::pair<std::string, std::string>>& replacements) {
   std::string result = text;
   for (const auto& [from, to] : replacements)
-    for (size_t at = 0; (at = result.find(from, at)) != std::string::npos; at += to.size()) result.replace(at, from.size(), to);
+    for (size_t at = 0; (at = result.find(from, at)) != std::string::npos; at += to.size())
+      result.replace(at, from.size(), to);
   return result;
 }
 
@@ -124,7 +125,8 @@ TEST(StrideOf, IsTheDistanceOfNeighbours) {
   const Kernel kernel = parse_kernel(kMatmul);
   const NestForm form = analyze(kernel);
   const symbolic::Expr i = form.outer[0].var, j = form.outer[1].var, r = form.reductions[0].var;
-  const ir::Scalar a = form.inner_loads[0]->slot == 0 ? form.inner_loads[0] : form.inner_loads[1], b = form.inner_loads[0]->slot == 0 ? form.inner_loads[1] : form.inner_loads[0];
+  const ir::Scalar a = form.inner_loads[0]->slot == 0 ? form.inner_loads[0] : form.inner_loads[1],
+                   b = form.inner_loads[0]->slot == 0 ? form.inner_loads[1] : form.inner_loads[0];
   EXPECT_EQ(stride_of(kernel, a, i)->str(), "k");
   EXPECT_TRUE(stride_of(kernel, a, j)->is_constant(0));
   EXPECT_TRUE(stride_of(kernel, a, r)->is_constant(1));
@@ -134,13 +136,15 @@ TEST(StrideOf, IsTheDistanceOfNeighbours) {
 }
 
 TEST(StrideOf, IsUnknownWhereDataOrDivisionsDecide) {
-  const Kernel gather = parse_kernel(spell(kScatter, {{"scatter", "map"}, {"%2[{load1[i]}] = load0[i]", "%2[i] = load0[{load1[i]}]"}}));
+  const Kernel gather =
+      parse_kernel(spell(kScatter, {{"scatter", "map"}, {"%2[{load1[i]}] = load0[i]", "%2[i] = load0[{load1[i]}]"}}));
   const NestForm form = analyze(gather);
   for (const ir::Scalar load : form.loads) {
     const auto stride = stride_of(gather, load, form.outer[0].var);
     EXPECT_EQ(stride.has_value(), load->slot == 1);
   }
-  const Kernel halves = parse_kernel(spell(kScatter, {{"scatter", "map"}, {"%2[{load1[i]}] = load0[i]", "%2[i] = load0[floordiv(i, 2)]"}}));
+  const Kernel halves = parse_kernel(
+      spell(kScatter, {{"scatter", "map"}, {"%2[{load1[i]}] = load0[i]", "%2[i] = load0[floordiv(i, 2)]"}}));
   EXPECT_FALSE(stride_of(halves, analyze(halves).loads[0], analyze(halves).outer[0].var).has_value());
 }
 
@@ -161,9 +165,11 @@ void expect_versions(const std::string& text, size_t at_least = 1) {
     EXPECT_EQ(v + 1 == versions.size(), !versions[v].guard) << "the last version, and no other, takes every shape";
     if (versions[v].guard) {
       for (const symbolic::Expr s : symbolic::free_symbols(versions[v].guard))
-        EXPECT_EQ(s.symbol().kind, symbolic::SymbolKind::kParam) << "guards are over parameters: " << versions[v].guard.str();
+        EXPECT_EQ(s.symbol().kind, symbolic::SymbolKind::kParam)
+            << "guards are over parameters: " << versions[v].guard.str();
     }
-    Kernel kernel = loop::hoist_loop_invariants(loop::simplify(loop::apply_schedule(parse_kernel(text), versions[v].schedule)));
+    Kernel kernel =
+        loop::hoist_loop_invariants(loop::simplify(loop::apply_schedule(parse_kernel(text), versions[v].schedule)));
     loop::verify(kernel);
     for (const int64_t n : {0, 1, 2, 7, 8, 9, 31, 33, 65}) {
       for (const int64_t m : {0, 1, 3, 16, 17, 64, 130}) {
@@ -185,8 +191,10 @@ void expect_versions(const std::string& text, size_t at_least = 1) {
           for (size_t i = 0; i < elements(buffer); ++i) {
             const auto quarter = static_cast<int64_t>(random() % 17) - 8;
             ir::Value64 value{};
-            if (ir::is_float(buffer.dtype)) value.f = static_cast<double>(quarter) / 4;
-            else value.i = ir::wrap_integer(buffer.dtype, quarter);
+            if (ir::is_float(buffer.dtype))
+              value.f = static_cast<double>(quarter) / 4;
+            else
+              value.i = ir::wrap_integer(buffer.dtype, quarter);
             ir::store_element(buffer.dtype, want.back().data(), static_cast<int64_t>(i), value);
           }
         }
@@ -198,7 +206,8 @@ void expect_versions(const std::string& text, size_t at_least = 1) {
         };
         run(naive, want);
         run(kernel, got);
-        ASSERT_EQ(want, got) << "version " << v << " at " << n << ", " << m << "\n" << versions[v].schedule << loop::print(kernel);
+        ASSERT_EQ(want, got) << "version " << v << " at " << n << ", " << m << "\n"
+                             << versions[v].schedule << loop::print(kernel);
       }
     }
   }
@@ -229,9 +238,12 @@ TEST(Versions, OfContractionsMeanTheSame) {
   expect_versions(kMatmul, 2);
   expect_versions(spell(kMatmul, {{"load1[r, j]", "load1[j, r]"}, {"f32 [k, m]", "f32 [m, k]"}}));
   expect_versions(spell(kMatmul, {{"load0[i, r]", "load0[r, i]"}, {"f32 [n, k]", "f32 [k, n]"}}));
-  expect_versions(spell(kMatmul, {{"for j in m", "for j in 64"}, {"f32 [k, m]", "f32 [k, 64]"}, {"f32 [n, m]", "f32 [n, 64]"}}));
-  expect_versions(spell(kMatmul, {{"for j in m", "for j in 5"}, {"f32 [k, m]", "f32 [k, 5]"}, {"f32 [n, m]", "f32 [n, 5]"}}));
-  expect_versions(spell(kMatmul, {{"for i in n", "for i in 1"}, {"f32 [n, k]", "f32 [1, k]"}, {"f32 [n, m]", "f32 [1, m]"}}));
+  expect_versions(
+      spell(kMatmul, {{"for j in m", "for j in 64"}, {"f32 [k, m]", "f32 [k, 64]"}, {"f32 [n, m]", "f32 [n, 64]"}}));
+  expect_versions(
+      spell(kMatmul, {{"for j in m", "for j in 5"}, {"f32 [k, m]", "f32 [k, 5]"}, {"f32 [n, m]", "f32 [n, 5]"}}));
+  expect_versions(
+      spell(kMatmul, {{"for i in n", "for i in 1"}, {"f32 [n, k]", "f32 [1, k]"}, {"f32 [n, m]", "f32 [1, m]"}}));
 }
 
 TEST(Versions, RunInParallelAndInLanesWhereTheyCan) {

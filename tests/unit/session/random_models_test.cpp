@@ -36,7 +36,9 @@ std::vector<Item> items_of(const std::vector<tensor::Item>& from) {
 
 // The largest of |want| decides what is near: sums of numbers of both signs lose digits.
 std::string differs(const runtime::Tensor& got, const Literal& want, double near) {
-  if (got.dtype != want.dtype() || got.extents != want.extents()) return "another type or shape: " + compile::text_of(got.extents) + " instead of " + compile::text_of(want.extents());
+  if (got.dtype != want.dtype() || got.extents != want.extents())
+    return "another type or shape: " + compile::text_of(got.extents) + " instead of " +
+           compile::text_of(want.extents());
   double top = 0;
   if (ir::is_float(want.dtype()))
     for (int64_t i = 0; i < want.count(); ++i)
@@ -54,7 +56,9 @@ std::string differs(const runtime::Tensor& got, const Literal& want, double near
 
 bool same_bits(const std::vector<Item>& a, const std::vector<Item>& b) {
   for (size_t k = 0; k < a.size(); ++k)
-    if (a[k].tensor.extents != b[k].tensor.extents || (a[k].tensor.bytes() > 0 && std::memcmp(a[k].tensor.data, b[k].tensor.data, a[k].tensor.bytes()) != 0)) return false;
+    if (a[k].tensor.extents != b[k].tensor.extents ||
+        (a[k].tensor.bytes() > 0 && std::memcmp(a[k].tensor.data, b[k].tensor.data, a[k].tensor.bytes()) != 0))
+      return false;
   return true;
 }
 
@@ -63,7 +67,8 @@ double near_of(const tensor::Graph& graph) {
   double near = 1e-9;
   const auto look = [&](const tensor::Value* v) {
     const DType t = v->type.dtype;
-    if (ir::is_float(t)) near = std::max(near, t == DType::kBF16 ? 8e-2 : t == DType::kF16 ? 2e-2 : t == DType::kF32 ? 2e-4 : 1e-9);
+    if (ir::is_float(t))
+      near = std::max(near, t == DType::kBF16 ? 8e-2 : t == DType::kF16 ? 2e-2 : t == DType::kF32 ? 2e-4 : 1e-9);
   };
   for (const auto& input : graph.inputs) look(input.value);
   tensor::for_each_op(graph.body, [&](const tensor::Op& op) {
@@ -83,7 +88,7 @@ struct Model {
       try {
         want.push_back(tensor::interpret(*random.graph, call->inputs));
       } catch (const UserError&) {
-        continue;      // a size that the graph cannot take
+        continue;  // a size that the graph cannot take
       }
       calls.push_back(std::move(*call));
     }
@@ -91,7 +96,8 @@ struct Model {
     options.isas = isas_for_host();
     compiled = compile::compile_graph(*random.graph, options);
   }
-  std::unique_ptr<Session> open(const std::string& device, int threads, std::map<std::string, uint32_t> forced = {}) const {
+  std::unique_ptr<Session> open(const std::string& device, int threads,
+                                std::map<std::string, uint32_t> forced = {}) const {
     SessionOptions options;
     options.device = device;
     options.threads = threads;
@@ -117,13 +123,16 @@ TEST(RandomModels, AgreeWithTheirGraphOnEveryDeviceAndUnderEveryVersion) {
     std::vector<std::pair<std::string, std::unique_ptr<Session>>> sessions;
     sessions.emplace_back("cpu", model.open("cpu", 1));
     if (g % 4 == 0) sessions.emplace_back("loop", model.open("loop", 1));
-    for (const uint32_t v : {0u, 1u, 9u}) sessions.emplace_back("cpu, version " + std::to_string(v), model.open("cpu", 2, {{"*", v}}));
+    for (const uint32_t v : {0u, 1u, 9u})
+      sessions.emplace_back("cpu, version " + std::to_string(v), model.open("cpu", 2, {{"*", v}}));
     for (const auto& [name, session] : sessions) {
       for (size_t c = 0; c < model.calls.size(); ++c) {
         const std::vector<Item> got = session->run(items_of(model.calls[c].inputs), nullptr);
         for (size_t k = 0; k < got.size(); ++k)
-          ASSERT_EQ(differs(got[k].tensor, model.want[c][k].tensor, model.near), "") << "seed " << seed << " on " << name << ", call " << c << " at " << compile::text_of(model.calls[c].extents) << ", output " << k << "\n"
-                                                                         << tensor::print(*model.random.graph).substr(0, 5000);
+          ASSERT_EQ(differs(got[k].tensor, model.want[c][k].tensor, model.near), "")
+              << "seed " << seed << " on " << name << ", call " << c << " at "
+              << compile::text_of(model.calls[c].extents) << ", output " << k << "\n"
+              << tensor::print(*model.random.graph).substr(0, 5000);
       }
     }
   }
@@ -147,9 +156,12 @@ TEST(RandomModels, AFileRunsAsTheProgramInMemory) {
   for (uint64_t g = 0; g < 10; ++g) {
     const Model model(seed_of(13) + g, 6, 3);
     const std::vector<uint8_t> bytes = program::serialize(*model.compiled.program);
-    const auto read = make_program_session(std::make_shared<program::Program>(program::deserialize(bytes, "file")), {}, 0, 0);
+    const auto read =
+        make_program_session(std::make_shared<program::Program>(program::deserialize(bytes, "file")), {}, 0, 0);
     const auto direct = model.open("cpu", 2);
-    for (const auto& call : model.calls) ASSERT_TRUE(same_bits(direct->run(items_of(call.inputs), nullptr), read->run(items_of(call.inputs), nullptr))) << "seed " << seed_of(13) + g;
+    for (const auto& call : model.calls)
+      ASSERT_TRUE(same_bits(direct->run(items_of(call.inputs), nullptr), read->run(items_of(call.inputs), nullptr)))
+          << "seed " << seed_of(13) + g;
   }
 }
 
@@ -159,10 +171,11 @@ TEST(RandomModels, EightThreadsOnOneModuleGetTheBitsOfOne) {
     if (model.calls.empty()) continue;
     runtime::ModuleOptions options;
     options.threads = 2;
-    options.plan_cache_entries = 4;      // fewer than shapes, so that plans come and go
+    options.plan_cache_entries = 4;  // fewer than shapes, so that plans come and go
     runtime::Module module(model.compiled.program, runtime::map_native_image(*model.compiled.program), options);
     std::vector<std::vector<Item>> inputs, want;
-    for (const auto& call : model.calls) inputs.push_back(items_of(call.inputs)), want.push_back(module.run(inputs.back()));
+    for (const auto& call : model.calls)
+      inputs.push_back(items_of(call.inputs)), want.push_back(module.run(inputs.back()));
     std::atomic<int> wrong{0};
     std::vector<std::thread> threads;
     for (size_t t = 0; t < 8; ++t) {

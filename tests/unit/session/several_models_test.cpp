@@ -14,9 +14,12 @@ namespace {
 
 // y = x op 3, as IR text in a file of its own.
 std::unique_ptr<Session> load(const std::string& op) {
-  const std::string path = (std::filesystem::temp_directory_path() / ("several_models_" + op + std::to_string(::getpid()) + ".stax")).string();
-  std::ofstream(path) << "tensor_ir 1\nsymbol n: dim [0, 2147483647]\ngraph(%x: f32[n]) {\n  %y: f32[n] = compute [i0: n] { " << op
-                      << "(load0[i0], 3.0:f32) } (%x)\n  return %y as \"y\"\n}\n";
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("several_models_" + op + std::to_string(::getpid()) + ".stax"))
+          .string();
+  std::ofstream(path)
+      << "tensor_ir 1\nsymbol n: dim [0, 2147483647]\ngraph(%x: f32[n]) {\n  %y: f32[n] = compute [i0: n] { " << op
+      << "(load0[i0], 3.0:f32) } (%x)\n  return %y as \"y\"\n}\n";
   auto session = Session::load(path, {});
   std::filesystem::remove(path);
   return session;

@@ -41,7 +41,7 @@ inline Expr build(ExprTable& table, const Tree& tree) {
 inline std::string spell(const Tree& tree) {
   if (tree.kind == ExprKind::kConstant) return std::to_string(tree.value);
   if (tree.kind == ExprKind::kSymbol) return tree.symbol.str();
-  static const char* const names[] = {"const", "sym", "add", "mul", "floordiv", "mod",
+  static const char* const names[] = {"const", "sym", "add",  "mul",   "floordiv", "mod",
                                       "min",   "max", "less", "equal", "select"};
   std::string text = std::string(names[static_cast<int>(tree.kind)]) + "(";
   for (size_t i = 0; i < tree.args.size(); ++i) text += (i > 0 ? ", " : "") + spell(tree.args[i]);
@@ -52,10 +52,10 @@ class RandomExprs {
  public:
   RandomExprs(uint64_t seed, ExprTable& table) : random(seed) {
     // Ranges with 0, 1, negatives, single values, and divisors.
-    const std::vector<SymbolInfo> infos = {{"a", SymbolKind::kDim, {0, 6}, 1},    {"b", SymbolKind::kDim, {1, 5}, 1},
-                                           {"c", SymbolKind::kDim, {0, 12}, 4},   {"i", SymbolKind::kLoop, {0, 3}, 1},
-                                           {"j", SymbolKind::kLoop, {-4, 4}, 1},  {"k", SymbolKind::kLoop, {-6, -1}, 1},
-                                           {"one", SymbolKind::kDim, {1, 1}, 1},  {"t", SymbolKind::kValue, {0, 1}, 1}};
+    const std::vector<SymbolInfo> infos = {{"a", SymbolKind::kDim, {0, 6}, 1},   {"b", SymbolKind::kDim, {1, 5}, 1},
+                                           {"c", SymbolKind::kDim, {0, 12}, 4},  {"i", SymbolKind::kLoop, {0, 3}, 1},
+                                           {"j", SymbolKind::kLoop, {-4, 4}, 1}, {"k", SymbolKind::kLoop, {-6, -1}, 1},
+                                           {"one", SymbolKind::kDim, {1, 1}, 1}, {"t", SymbolKind::kValue, {0, 1}, 1}};
     for (const SymbolInfo& info : infos) symbols.push_back(table.new_symbol(info));
   }
 
@@ -73,13 +73,15 @@ class RandomExprs {
       result.symbol = symbols[static_cast<size_t>(between(0, static_cast<int64_t>(symbols.size()) - 1))];
       return result;
     }
-    static const ExprKind kinds[] = {ExprKind::kAdd,  ExprKind::kAdd,  ExprKind::kAdd,   ExprKind::kMul,
-                                     ExprKind::kMul,  ExprKind::kMul,  ExprKind::kFloorDiv, ExprKind::kFloorDiv,
-                                     ExprKind::kFloorDiv, ExprKind::kMod, ExprKind::kMod, ExprKind::kMod,
-                                     ExprKind::kMin,  ExprKind::kMax,  ExprKind::kLess,  ExprKind::kEqual,
+    static const ExprKind kinds[] = {ExprKind::kAdd,      ExprKind::kAdd, ExprKind::kAdd,      ExprKind::kMul,
+                                     ExprKind::kMul,      ExprKind::kMul, ExprKind::kFloorDiv, ExprKind::kFloorDiv,
+                                     ExprKind::kFloorDiv, ExprKind::kMod, ExprKind::kMod,      ExprKind::kMod,
+                                     ExprKind::kMin,      ExprKind::kMax, ExprKind::kLess,     ExprKind::kEqual,
                                      ExprKind::kSelect};
     result.kind = kinds[between(0, std::size(kinds) - 1)];
-    const int arity = result.kind == ExprKind::kSelect ? 3 : result.kind == ExprKind::kAdd ? static_cast<int>(between(2, 3)) : 2;
+    const int arity = result.kind == ExprKind::kSelect ? 3
+                      : result.kind == ExprKind::kAdd  ? static_cast<int>(between(2, 3))
+                                                       : 2;
     for (int n = 0; n < arity; ++n) result.args.push_back(tree(depth - 1));
     return result;
   }
@@ -89,7 +91,8 @@ class RandomExprs {
     Values result;
     for (Expr symbol : symbols) {
       const SymbolInfo& info = symbol.symbol();
-      result[symbol.node()] = between(symbol.range().lo / info.multiple, symbol.range().hi / info.multiple) * info.multiple;
+      result[symbol.node()] =
+          between(symbol.range().lo / info.multiple, symbol.range().hi / info.multiple) * info.multiple;
     }
     return result;
   }

@@ -67,8 +67,8 @@ TEST(Simplify, SubstitutionCommutesWithEvaluation) {
       const int64_t got = evaluate(substituted, values);
       Values changed = values;
       changed[symbol.node()] = evaluate(replacement, values);
-      ASSERT_EQ(got, evaluate(e, changed)) << "seed " << seed << ": " << e.str() << " with " << symbol.str() << " := "
-                                           << replacement.str() << " became " << substituted.str();
+      ASSERT_EQ(got, evaluate(e, changed)) << "seed " << seed << ": " << e.str() << " with " << symbol.str()
+                                           << " := " << replacement.str() << " became " << substituted.str();
     }
   }
 }
