@@ -53,6 +53,7 @@ void KernelEmitter::emit(const loop::For& s) {
     case LoopKind::kVector:
       if (vector_ == nullptr && can_vectorize(s)) return emit_vector(s);
       break;
+    case LoopKind::kThread:  // of schedules for GPUs; here its iterations run one after the other
     case LoopKind::kSerial: break;
   }
   if (extent.is_constant() && extent.constant() <= 1) return emit_unrolled(s, extent.constant());

@@ -6,16 +6,10 @@
 #include <vector>
 
 #include "loop/loop_ir.h"
+#include "support/overloaded.h"
 #include "symbolic/facts.h"
 
 namespace stax::loop {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 /// The scalars that the statement itself evaluates (not those of statements inside it).
 void visit_scalars(const StmtNode& statement, const std::function<void(Scalar)>& f);

@@ -2,8 +2,6 @@
 #include "loop/loop_ir.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "loop/access.h"
 #include "support/error.h"
@@ -12,61 +10,17 @@ namespace stax::loop {
 
 namespace {
 
-constexpr std::string_view kLoopKindNames[] = {"serial", "parallel", "vector", "unrolled"};
-constexpr std::string_view kCombinerNames[] = {"sum", "prod", "min", "max", "and", "or"};
-
-template <class Enum, size_t N>
-std::optional<Enum> parse_name(const std::string_view (&names)[N], std::string_view name) {
-  for (size_t i = 0; i < N; ++i) {
-    if (names[i] == name) return static_cast<Enum>(i);
-  }
-  return std::nullopt;
-}
+constexpr std::string_view kLoopKindNames[] = {"serial", "parallel", "vector", "unrolled", "thread"};
 
 Stmt wrap(auto s) { return std::make_shared<const StmtNode>(StmtNode{std::move(s)}); }
 
 }  // namespace
 
 std::string_view name_of(LoopKind kind) { return kLoopKindNames[static_cast<size_t>(kind)]; }
-std::string_view name_of(Combiner combiner) { return kCombinerNames[static_cast<size_t>(combiner)]; }
-std::optional<LoopKind> parse_loop_kind(std::string_view name) { return parse_name<LoopKind>(kLoopKindNames, name); }
-std::optional<Combiner> parse_combiner(std::string_view name) { return parse_name<Combiner>(kCombinerNames, name); }
-
-Scalar neutral(ir::Context& context, Combiner combiner, DType t) {
-  ir::ScalarTable& table = context.scalars;
-  const bool real = ir::is_float(t);
-  const auto least = [&]() -> Scalar {
-    if (real) return table.constant(t, -std::numeric_limits<double>::infinity());
-    if (t == DType::kBool || !ir::is_signed(t)) return table.constant_int(t, 0);
-    return table.constant_int(t, std::numeric_limits<int64_t>::min() >> (64 - ir::bit_width(t)));
-  };
-  const auto greatest = [&]() -> Scalar {
-    if (real) return table.constant(t, std::numeric_limits<double>::infinity());
-    if (t == DType::kBool) return table.constant_int(t, 1);
-    if (!ir::is_signed(t)) return table.constant_int(t, -1);
-    return table.constant_int(t, std::numeric_limits<int64_t>::max() >> (64 - ir::bit_width(t)));
-  };
-  switch (combiner) {
-    case Combiner::kSum:
-    case Combiner::kOr: return table.constant_int(t, 0);
-    case Combiner::kProd: return table.constant_int(t, 1);
-    case Combiner::kMin: return greatest();
-    case Combiner::kMax: return least();
-    case Combiner::kAnd: return table.constant_int(t, t == DType::kBool ? 1 : -1);
-  }
-  STAX_UNREACHABLE();
-}
-
-Scalar combine(Combiner combiner, Scalar a, Scalar b) {
-  switch (combiner) {
-    case Combiner::kSum: return ir::binary(ir::ScalarOp::kAdd, a, b);
-    case Combiner::kProd: return ir::binary(ir::ScalarOp::kMul, a, b);
-    case Combiner::kMin: return ir::binary(ir::ScalarOp::kMin, a, b);
-    case Combiner::kMax: return ir::binary(ir::ScalarOp::kMax, a, b);
-    case Combiner::kAnd: return ir::binary(ir::ScalarOp::kAnd, a, b);
-    case Combiner::kOr: return ir::binary(ir::ScalarOp::kOr, a, b);
-  }
-  STAX_UNREACHABLE();
+std::optional<LoopKind> parse_loop_kind(std::string_view name) {
+  const auto* found = std::find(std::begin(kLoopKindNames), std::end(kLoopKindNames), name);
+  if (found == std::end(kLoopKindNames)) return std::nullopt;
+  return static_cast<LoopKind>(found - std::begin(kLoopKindNames));
 }
 
 Stmt make(For s) {

@@ -10,11 +10,12 @@
 // Statements (nodes.def)
 //   For       kinds: serial; parallel (the outermost statement of a kernel only: iterations are independent and run in any order and
 //             on any thread); vector (iterations are independent, except that an Update of a location that does not depend on the
-//             variable is a reduction; executed in lanes of `width`, the remainder masked); unrolled (constant extent).
+//             variable is a reduction; executed in lanes of `width`, the remainder masked); unrolled (constant extent); thread
+//             (as vector, without a width and with any loops but parallel and thread ones inside: spread over the threads of a GPU's block).
 //   Block     statements in order
 //   Store     buffer[index] = value
-//   Update    buffer[index] = combine(buffer[index], value); combiner sum, prod, min, max, and, or. In a vector loop over which the
-//             location is invariant, partial results per lane are combined at the end in a fixed order.
+//   Update    buffer[index] = combine(buffer[index], value); combiner sum, prod, min, max, and, or. In a vector or thread loop over
+//             which the location is invariant, partial results per lane are combined at the end in a fixed order.
 //   If        condition is a bool scalar. In a vector loop it becomes a mask.
 //   Allocate  makes local buffer `slot` live within the body; its contents are undefined. Constant extents: registers or stack; else
 //             scratch memory of the executing thread.
@@ -26,6 +27,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/combiner.h"
 #include "ir/scalar.h"
 
 namespace stax::loop {
@@ -34,8 +36,12 @@ using ir::DType;
 using ir::Scalar;
 using symbolic::Expr;
 
-enum class LoopKind : uint8_t { kSerial, kParallel, kVector, kUnrolled };
-enum class Combiner : uint8_t { kSum, kProd, kMin, kMax, kAnd, kOr };
+using ir::combine;
+using ir::Combiner;
+using ir::neutral;
+using ir::parse_combiner;
+
+enum class LoopKind : uint8_t { kSerial, kParallel, kVector, kUnrolled, kThread };
 enum class Scope : uint8_t { kGlobal, kLocal };
 
 struct Buffer {
@@ -96,14 +102,8 @@ struct StmtNode {
   }
 };
 
-std::string_view name_of(LoopKind kind);      // "serial", ...
-std::string_view name_of(Combiner combiner);  // "sum", ...
+std::string_view name_of(LoopKind kind);  // "serial", ...
 std::optional<LoopKind> parse_loop_kind(std::string_view name);
-std::optional<Combiner> parse_combiner(std::string_view name);
-/// The value that leaves any other as it is.
-Scalar neutral(ir::Context& context, Combiner combiner, DType dtype);
-/// combine(a, b) as a scalar expression.
-Scalar combine(Combiner combiner, Scalar a, Scalar b);
 
 Stmt make(For s);
 Stmt make(Block s);  // nested blocks are flattened; a block of one is that one

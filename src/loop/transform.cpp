@@ -31,6 +31,7 @@ constexpr Verb kVerbs[] = {
     {"unroll", 1, 1, 0, unroll},
     {"vectorize", 2, 2, 0, vectorize},
     {"parallelize", 1, 1, 0, parallelize},
+    {"thread", 1, 1, 0, spread_over_threads},
     {"stage", 4, 4, 3, stage},
     {"compute_at", 2, 2, 0, compute_at},
     {"double_buffer", 2, 2, 0, double_buffer},
@@ -249,6 +250,25 @@ Kernel vectorize(Edit edit) {
     For copy = loop;
     copy.kind = LoopKind::kVector;
     copy.width = width;
+    return make(std::move(copy));
+  });
+  return std::move(edit.kernel);
+}
+
+Kernel spread_over_threads(Edit edit) {
+  const Expr i = edit.loop(edit.word(0));
+  edit.replace_loops(i, [&](const For& loop, const LoopScope& outer) {
+    const std::string name = "loop " + loop_name(i);
+    edit.require_kind(loop, LoopKind::kSerial);
+    visit(loop.body, [&](const Stmt& s) {
+      const For* inner = s->as<For>();
+      if (inner != nullptr && inner->kind == LoopKind::kThread)
+        edit.fail(name, fmt::format("it encloses the thread loop {}", loop_name(inner->var)));
+    });
+    const std::string dependence = find_dependence(edit.kernel, loop, outer, Reduction::kInvariant);
+    if (!dependence.empty()) edit.fail(name, "its iterations are not independent: " + dependence);
+    For copy = loop;
+    copy.kind = LoopKind::kThread;
     return make(std::move(copy));
   });
   return std::move(edit.kernel);

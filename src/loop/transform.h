@@ -26,6 +26,8 @@
 //   vectorize i 16                  marks i vector with 16 lanes; only innermost loops (or loops that enclose unrolled ones only), without local
 //                                   buffers inside; iterations are independent or update locations that do not depend on i
 //   parallelize i                   i becomes the outermost parallel loop: of the nest that is the whole kernel, i moves outward and is marked
+//   thread i                        i is spread over the threads of a block; iterations are independent or update locations that do not
+//                                   depend on i; no thread loop is around it or inside
 //   stage 2 at i -> name            copies the footprint of global buffer slot 2 needed by one iteration of i into a local buffer in front of its body
 //   compute_at 5 i                  moves the nest that produces local buffer slot 5 into loop i, for the part that an iteration needs
 //   double_buffer 5 i               local buffer slot 5, filled in each iteration of i, gets two halves, the next filled one iteration ahead

@@ -88,6 +88,7 @@ Kernel sink(Edit edit);
 Kernel unroll(Edit edit);
 Kernel vectorize(Edit edit);
 Kernel parallelize(Edit edit);
+Kernel spread_over_threads(Edit edit);
 Kernel stage(Edit edit);
 Kernel compute_at(Edit edit);
 Kernel double_buffer(Edit edit);

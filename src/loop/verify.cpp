@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "ir/format.h"
 #include "loop/access.h"
@@ -127,9 +128,12 @@ class Verifier {
       case LoopKind::kUnrolled:
         check(f.extent.is_constant(), "unrolled loop {} has the extent {}", f.var.str(), f.extent);
         break;
+      case LoopKind::kThread: check(!in_thread_, "thread loop {} is inside a thread loop", f.var); break;
     }
     visible_.push_back(f.var);
+    const bool was_in_thread = std::exchange(in_thread_, in_thread_ || f.kind == LoopKind::kThread);
     statement(f.body, false, in_vector || f.kind == LoopKind::kVector);
+    in_thread_ = was_in_thread;
     visible_.pop_back();
   }
 
@@ -164,6 +168,7 @@ class Verifier {
   const Kernel& kernel_;
   std::vector<Expr> visible_;  // parameters and enclosing variables
   std::vector<bool> is_live_;  // by slot
+  bool in_thread_ = false;
 };
 
 }  // namespace

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/steps.h"
 
+#include "support/overloaded.h"
+
 namespace stax::program {
-namespace {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
-
-}  // namespace
 
 void for_each_operand(const Step& step, const std::function<void(ValueRef)>& f) {
   auto maybe = [&](ValueRef v) {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The interpreter of thread IR: its definition, and a device (`sim`). Runs whole grids; all threads of a block go in lockstep as far as
+// their control flow does, with a mask where it parts.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thread/thread_ir.h"
+
+namespace stax::thread {
+
+/// A fault of the kernel, not of its user.
+struct Report {
+  enum class Kind : uint8_t { kRace, kOutOfBounds, kUninitialized, kDivergentBarrier, kMisaligned, kBadLane };
+  Kind kind = Kind::kRace;
+  std::string statement;  // as printed, with its line in print(kernel)
+  int line = 0;
+  std::string buffer;
+  int64_t index = 0;
+  int64_t block = 0, thread = 0, other_thread = -1;  // linear block, the two threads of a race
+  int64_t other_block = -1;                          // of a race between blocks
+  std::string str() const;
+};
+
+/// What a launch did, summed over all blocks.
+struct Counters {
+  int64_t shared_requests = 0,
+          shared_cycles =
+              0;  // a request of a warp without bank conflicts takes one cycle (a vector one as many as its bytes need)
+  int64_t global_requests = 0, global_sectors = 0,
+          least_sectors = 0;  // sectors of 32 bytes; least: what contiguous access needs
+  int64_t branches = 0, divergent_branches = 0;
+  int64_t barriers = 0;
+  int64_t loads = 0, stores = 0, float_ops = 0, integer_ops = 0, special_ops = 0, shuffles = 0, atomics = 0, mma = 0;
+};
+
+struct Launch {
+  std::span<void* const> buffers;   // in argument order
+  std::span<const int64_t> params;  // in the order of kernel.params, multipliers and shifts of divisors included
+  int64_t* fault = nullptr;         // four i64, zeroed by the caller
+  bool check = true;                // look for faults of the kernel (slower)
+  size_t most_reports = 8;
+};
+struct Outcome {
+  std::vector<Report> reports;
+  Counters counters;
+};
+Outcome interpret(const Kernel& kernel, const Launch& launch);
+
+}  // namespace stax::thread
