@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "support/error.h"
+#include "support/nearest.h"
 
 namespace {
 
@@ -12,30 +13,6 @@ constexpr const char* kAbout =
     "Stax compiles tensor models of dynamic shape once and runs them at every shape.\n"
     "  stax run model.onnx --inputs a.npz --outputs out      run a model on the arrays of a.npz\n"
     "  stax compile model.onnx -o model.stax                 compile it into a file that needs no compiler";
-
-// Words close to what was typed: the name of a command or flag that differs by little.
-size_t distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t corner = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t above = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1])});
-      corner = above;
-    }
-  }
-  return row[b.size()];
-}
-
-std::string nearest(const std::string& typed, const std::vector<std::string>& known) {
-  std::string best;
-  size_t least = 3;
-  for (const std::string& k : known)
-    if (size_t d = distance(typed, k); d < least) least = d, best = k;
-  return best;
-}
 
 int usage_fault(const std::string& message) {
   std::fprintf(stderr, "stax: %s\n", message.c_str());

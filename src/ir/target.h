@@ -23,6 +23,7 @@ struct Target {
   int max_threads_per_unit = 2048;  // of a multiprocessor (compute unit)
   int max_blocks_per_unit = 32;
   int units = 108;
+  int partitions = 4;  // a multiprocessor's schedulers; each has its share of the registers
   // Registers, of 32 bits
   int registers_per_unit = 65536;
   int max_registers = 255;   // of a thread
@@ -34,7 +35,7 @@ struct Target {
   int shared_granule = 128;
   int shared_reserved = 0;  // by the system, of each block
   int banks = 32, bank_bytes = 4;
-  int64_t l2 = 0;
+  int64_t l2 = 0;           // as one multiprocessor reaches it
   double bandwidth = 0;     // of device memory, bytes a second
   double clock = 0;         // cycles a second
   int fma_per_cycle = 128;  // f32, of a unit
@@ -49,16 +50,19 @@ struct Target {
   bool matrix_f16 = false, matrix_bf16 = false, matrix_tf32 = false, matrix_s8 = false;
 };
 
-/// The row of that name; "cpu" and "cpu:native" are the CPU. UserError that lists the names if there is none.
+/// The row of that name; "cpu" and "cpu:native" are the CPU. UserError that lists the names, with the one that is meant in front, if there is
+/// none.
 const Target& find_target(const std::string& name);
 std::span<const Target> targets();
 
-/// Blocks of that size that a multiprocessor holds at once, and what stops a further one: "threads", "blocks", "registers", "shared memory".
+/// Blocks of that size that a multiprocessor holds at once, and what stops a further one: "threads", "blocks", "registers", "shared memory"
+/// (the first of them where several do).
 struct Occupancy {
-  int blocks = 0;
+  int blocks = 0;       // 0: such a block cannot run
   double fraction = 0;  // of the threads that it could hold
   std::string limiter;
 };
+/// `block` in threads, `registers` of a thread, `shared_bytes` of a block, static and dynamic.
 Occupancy occupancy(const Target& target, int block, int registers, int64_t shared_bytes);
 
 }  // namespace stax::ir
