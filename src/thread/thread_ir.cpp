@@ -182,4 +182,29 @@ void for_each_scalar(const StmtNode& s, const std::function<void(Scalar)>& f) {
       [](Expr e) { return e; });
 }
 
+void for_each_index(const StmtNode& s, const std::function<void(Expr)>& f) {
+  const auto visit_expr = [&](Expr e) {
+    f(e);
+    return e;
+  };
+  map_parts(
+      s,
+      [&](Scalar root) {
+        ir::visit(root, [&](Scalar x) {
+          if (x->kind == ir::ScalarKind::kIndex) f(x->index);
+        });
+        return root;
+      },
+      visit_expr);
+}
+
+const Divisor* find_divisor(const Kernel& kernel, Expr division) {
+  const symbolic::ExprKind kind = division.kind();
+  if (kind != symbolic::ExprKind::kFloorDiv && kind != symbolic::ExprKind::kMod) return nullptr;
+  if (division.args()[0].range().lo < 0) return nullptr;
+  const auto found = std::find_if(kernel.divisors.begin(), kernel.divisors.end(),
+                                  [&](const Divisor& d) { return d.value == division.args()[1]; });
+  return found == kernel.divisors.end() ? nullptr : &*found;
+}
+
 }  // namespace stax::thread

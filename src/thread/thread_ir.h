@@ -176,7 +176,8 @@ Stmt make(decltype(StmtNode::v) s);
 /// A division by a parameter-dependent divisor, done by a multiplication: for 0 <= x < 2^31 and value >= 1
 ///   floordiv(x, value) = (high32(x * multiplier) + x) >> shift, in unsigned 32-bit arithmetic whose sum is below 2^32
 /// with shift = ceil(log2(value)) and multiplier = floor(2^32 * (2^shift - value) / value) + 1. `multiplier` and `shift` are parameters
-/// that the host computes from `value`.
+/// that the host computes from `value`, or from 1 where that is 0: extents are 0 only where nothing is indexed. The multiplier may need all
+/// 32 bits: kernels read it as unsigned. Which divisions are done so: find_divisor.
 struct Divisor {
   Expr value, multiplier, shift;
 };
@@ -213,6 +214,10 @@ Stmt substitute(const Stmt& root, const symbolic::Substitution& map);
 void visit(const Stmt& root, const std::function<void(const Stmt&)>& f);
 /// All scalars of one statement, not of those inside it.
 void for_each_scalar(const StmtNode& s, const std::function<void(Scalar)>& f);
+/// All index expressions of one statement: extents, first elements, lanes, and those inside its scalars.
+void for_each_index(const StmtNode& s, const std::function<void(Expr)>& f);
+/// The row by which `division` (a floordiv or mod of a dividend that is never negative) is to be done; null: as it stands.
+const Divisor* find_divisor(const Kernel& kernel, Expr division);
 
 /// Text: complete and parseable.
 std::string print(const Kernel& kernel);

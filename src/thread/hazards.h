@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Whether two accesses of one buffer, by two different threads of a block, may touch one element.
+//
+// The block is small and its size is known, so what an index owes to the thread is not reasoned about but computed, thread by thread; so
+// is which threads come to the access at all, as far as the conditions around it depend on the thread alone. What is left of the two indices
+// differs by an expression of which bounds and divisibility are known. That finds tiles with padding or swizzles, thread 0 alone, halves of
+// a tree. Two further steps: a loop variable under `mod 2` (mod 3, ..), as double buffers have it, is looked at by its remainders; and
+// equal sums are taken apart digit by digit where strides are parameters. Unknown means that they may.
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "thread/thread_ir.h"
+
+namespace stax::thread {
+
+enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
+
+struct Guard {
+  Scalar condition;
+  bool holds = true;
+  bool operator==(const Guard&) const = default;
+};
+
+struct Access {
+  int slot = 0;
+  AccessKind kind = AccessKind::kRead;
+  Scalar index;  // i64, of the first of `width` elements
+  int width = 1;
+  std::vector<Guard> guards;  // conditions around it
+  bool operator==(const Access&) const = default;
+};
+
+/// The accesses of shared memory and of written global memory by one statement itself, loads first.
+std::vector<Access> accesses_of(const Kernel& kernel, const StmtNode& s, const std::vector<Guard>& guards);
+
+class Hazards {
+ public:
+  explicit Hazards(const Kernel& kernel) : kernel_(kernel) {}
+
+  /// Whether `earlier` by one thread and `later` by another may be of one element, one of them a write. Both mean the same values by the same
+  /// symbols, but for the thread.
+  bool may_meet(const Access& earlier, const Access& later);
+  /// A symbol for the value of `var` in some other iteration.
+  Expr another(Expr var);
+
+ private:
+  struct Place {
+    Expr of_thread, rest;  // the index is their sum
+  };
+  using Threads = std::vector<bool>;
+
+  bool may_be_equal(const Access& a, const Access& b, int splits);
+  bool values_meet(const Access& a, const Place& at, const Access& b, const Place& bt) const;
+  std::optional<Place> place_of(Expr index) const;
+  const std::vector<int64_t>& values_of(Expr of_thread) const;
+  const Threads& threads_of(const std::vector<Guard>& guards) const;
+  std::optional<bool> decide(Scalar condition, int64_t thread) const;
+  std::optional<bool> decide(Expr condition, int64_t thread) const;
+  bool is_of_thread_alone(Expr e) const;
+  Expr find_periodic(Expr e) const;
+
+  const Kernel& kernel_;
+  std::unordered_map<const symbolic::ExprNode*, Expr> others_, quotients_;
+  mutable std::unordered_map<const symbolic::ExprNode*, std::vector<int64_t>> values_;
+  mutable std::deque<std::pair<std::vector<Guard>, Threads>> threads_;
+  struct Known {
+    Access a, b;
+    bool may_meet;
+  };
+  std::unordered_map<size_t, std::vector<Known>> known_;
+};
+
+}  // namespace stax::thread

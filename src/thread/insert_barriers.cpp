@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accesses that have happened since the last barrier are pending. A statement that may meet a pending one needs a barrier in front of it, as
+// late as possible: on a straight line no other choice needs fewer. What a loop leaves pending meets what its next iteration does, and the
+// ones after that, so a loop's body is walked until nothing new comes out; what was pending before the loop gets its barrier in front of it,
+// where it costs once.
+//
+// A condition that threads answer differently is no place for a barrier. It is then pushed down to the statements inside it, and the barrier
+// stands between them: if c { A; B } -> if c { A }; barrier; if c { B }.
+#include <algorithm>
+#include <utility>
+
+#include "support/error.h"
+#include "support/overloaded.h"
+#include "thread/hazards.h"
+#include "thread/passes.h"
+
+namespace stax::thread {
+
+namespace {
+
+/// How far back, by loop around both: in this iteration, the one before, or any earlier one.
+enum class Age : uint8_t { kThis, kLast, kAny };
+
+struct Pending {
+  Access access;
+  std::vector<Age> age;    // by loop around it that is still going on
+  bool in_flight = false;  // an asynchronous copy: its write is not done at a barrier, but at a wait
+  bool operator==(const Pending&) const = default;
+};
+using State = std::vector<Pending>;
+
+void add(State& state, Pending p) {
+  if (std::find(state.begin(), state.end(), p) == state.end()) state.push_back(std::move(p));
+}
+void add(State& state, const State& other) {
+  for (const Pending& p : other) add(state, p);
+}
+
+class Inserter {
+ public:
+  explicit Inserter(const Kernel& kernel) : kernel_(kernel), hazards_(kernel) {}
+
+  Stmt run() {
+    State state;
+    return walk(kernel_.body, state);
+  }
+
+ private:
+  // ---- What all threads of the block agree on
+
+  bool is_uniform(Expr e) const {
+    const std::vector<Expr> symbols = symbolic::free_symbols(e);
+    return std::none_of(symbols.begin(), symbols.end(), [&](Expr s) {
+      return s == kernel_.thread || std::find(divergent_.begin(), divergent_.end(), s) != divergent_.end();
+    });
+  }
+
+  bool is_uniform(Scalar root) const {
+    bool result = true;
+    ir::visit(root, [&](Scalar x) {
+      if (x->kind == ir::ScalarKind::kIndex) result &= is_uniform(x->index);
+      if (x->kind != ir::ScalarKind::kLoad) return;
+      const Buffer& b = kernel_.buffers[x->slot];
+      // Read-only memory at an index that all agree on: the index is a part of the scalar and seen by itself.
+      result &= b.space == Space::kGlobal && !b.written;
+    });
+    return result;
+  }
+
+  // ---- Statements
+
+  Stmt walk(const Stmt& s, State& state) {
+    return std::visit(Overloaded{
+                          [&](const For& f) { return loop(s, f, state); },
+                          [&](const Block& b) {
+                            Block copy;
+                            for (const Stmt& each : b.statements) copy.statements.push_back(walk(each, state));
+                            return copy.statements == b.statements ? s : make(std::move(copy));
+                          },
+                          [&](const If& i) { return branch(s, i, state); },
+                          [&](const Barrier&) {
+                            pass_barrier(state);
+                            return s;
+                          },
+                          [&](const AsyncWait&) {
+                            for (size_t i = 0, n = state.size(); i < n; ++i) {
+                              Pending done = state[i];
+                              if (!std::exchange(done.in_flight, false)) continue;
+                              add(state, std::move(done));
+                            }
+                            return s;
+                          },
+                          [&](const auto&) { return leaf(s, state); },
+                      },
+                      s->v);
+  }
+
+  static void pass_barrier(State& state) {
+    std::erase_if(state, [](const Pending& p) { return !p.in_flight; });
+  }
+
+  bool meets(const State& state, const Access& access) {
+    return std::any_of(state.begin(), state.end(),
+                       [&](const Pending& p) { return !p.in_flight && hazards_.may_meet(p.access, access); });
+  }
+
+  Stmt with_barrier(const Stmt& s, State& state) {
+    pass_barrier(state);
+    needed_ = true;
+    return make(Block{{make(Barrier{}), s}});
+  }
+
+  Stmt leaf(const Stmt& s, State& state) {
+    const std::vector<Access> accesses = accesses_of(kernel_, *s, guards_);
+    const bool need = std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return meets(state, a); });
+    const Stmt result = need ? with_barrier(s, state) : s;
+    const bool is_copy = s->kind() == StmtKind::kAsyncCopy;
+    for (const Access& a : accesses)
+      add(state, {a, std::vector<Age>(depth_, Age::kThis), is_copy && a.kind == AccessKind::kWrite});
+    return result;
+  }
+
+  Stmt branch(const Stmt& s, const If& i, State& state) {
+    // What the condition itself reads.
+    const std::vector<Access> accesses = accesses_of(kernel_, *s, guards_);
+    const bool need = std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return meets(state, a); });
+    if (need) pass_barrier(state);
+    for (const Access& a : accesses) add(state, {a, std::vector<Age>(depth_, Age::kThis)});
+    const Stmt result = is_uniform(i.condition) ? uniform_branch(s, i, state) : divergent_branch(s, i, state);
+    return need ? with_barrier_in_front(result) : result;
+  }
+
+  Stmt with_barrier_in_front(const Stmt& s) {
+    needed_ = true;
+    return make(Block{{make(Barrier{}), s}});
+  }
+
+  // Calls f under the condition.
+  template <class F>
+  auto under(Scalar condition, bool holds, const F& f) {
+    guards_.push_back({condition, holds});
+    auto result = f();
+    guards_.pop_back();
+    return result;
+  }
+
+  Stmt uniform_branch(const Stmt& s, const If& i, State& state) {
+    State other = state;
+    If copy = i;
+    copy.then_body = under(i.condition, true, [&] { return walk(i.then_body, state); });
+    if (i.else_body) copy.else_body = under(i.condition, false, [&] { return walk(i.else_body, other); });
+    add(state, other);
+    return copy.then_body == i.then_body && copy.else_body == i.else_body ? s : make(std::move(copy));
+  }
+
+  Stmt divergent_branch(const Stmt& s, const If& i, State& state) {
+    const auto needs_barrier = [&](State& from) {
+      const bool needed = std::exchange(needed_, false);
+      State other = from;
+      (void)under(i.condition, true, [&] { return walk(i.then_body, from); });
+      if (i.else_body) (void)under(i.condition, false, [&] { return walk(i.else_body, other); });
+      add(from, other);
+      return std::exchange(needed_, needed);
+    };
+    State inner;
+    if (needs_barrier(inner)) return walk_parts(push_down(i), state);
+    State all = state;
+    const bool in_front = needs_barrier(all);
+    if (in_front) {
+      pass_barrier(state);
+      all = state;
+      (void)needs_barrier(all);
+    }
+    add(state, all);
+    return in_front ? with_barrier_in_front(s) : s;
+  }
+
+  // The condition on each statement by itself, inside loops and conditions that all threads agree on.
+  std::vector<Stmt> push_down(const If& i) {
+    std::vector<int> written;
+    visit(make(i), [&](const Stmt& s) {
+      std::visit(Overloaded{
+                     [&](const Store& n) { written.push_back(n.slot); },
+                     [&](const LoadVector& n) { written.push_back(n.local); },
+                     [&](const StoreVector& n) { written.push_back(n.memory); },
+                     [&](const Shuffle& n) { written.push_back(n.local); },
+                     [&](const Vote& n) { written.push_back(n.local); },
+                     [&](const Atomic& n) { written.push_back(n.slot); },
+                     [&](const AsyncCopy& n) { written.push_back(n.shared); },
+                     [&](const Mma& n) { written.push_back(n.d.local); },
+                     [](const auto&) {},
+                 },
+                 s->v);
+    });
+    ir::visit(i.condition, [&](Scalar x) {
+      if (x->kind != ir::ScalarKind::kLoad) return;
+      STAX_ASSERT(std::find(written.begin(), written.end(), x->slot) == written.end(),
+                  "kernel {}: a barrier has to stand inside `if {}`, which not all threads enter and which changes {}",
+                  kernel_.name, i.condition.str(), kernel_.buffers[x->slot].name);
+    });
+    std::vector<Stmt> parts;
+    push_down(i.condition, i.then_body, parts);
+    if (i.else_body) push_down(ir::unary(ir::ScalarOp::kNot, i.condition), i.else_body, parts);
+    return parts;
+  }
+
+  void push_down(Scalar condition, const Stmt& s, std::vector<Stmt>& parts) {
+    const auto pushed = [&](const Stmt& body) {
+      std::vector<Stmt> inner;
+      push_down(condition, body, inner);
+      return make(Block{std::move(inner)});
+    };
+    if (const Block* b = s->as<Block>()) {
+      for (const Stmt& each : b->statements) push_down(condition, each, parts);
+    } else if (const For* f = s->as<For>(); f != nullptr && is_uniform(f->extent)) {
+      For copy = *f;
+      copy.body = pushed(f->body);
+      parts.push_back(make(std::move(copy)));
+    } else if (const If* i = s->as<If>()) {
+      If copy = *i;
+      if (is_uniform(i->condition)) {
+        copy.then_body = pushed(i->then_body);
+        if (i->else_body) copy.else_body = pushed(i->else_body);
+        parts.push_back(make(std::move(copy)));
+      } else {
+        copy.condition = ir::binary(ir::ScalarOp::kAnd, condition, i->condition);
+        copy.else_body = nullptr;
+        parts.push_back(make(copy));
+        if (i->else_body) {
+          copy.condition = ir::binary(ir::ScalarOp::kAnd, condition, ir::unary(ir::ScalarOp::kNot, i->condition));
+          copy.then_body = i->else_body;
+          parts.push_back(make(std::move(copy)));
+        }
+      }
+    } else {
+      parts.push_back(make(If{condition, s, nullptr}));
+    }
+  }
+
+  // Walks the statements and joins neighbours that have one condition again.
+  Stmt walk_parts(const std::vector<Stmt>& parts, State& state) {
+    Block block;
+    for (const Stmt& part : parts) block.statements.push_back(walk(part, state));
+    return join(make(std::move(block)));
+  }
+
+  static Stmt join(const Stmt& s) {
+    return rewrite(s, [](const Stmt& each) -> Stmt {
+      const Block* b = each->as<Block>();
+      if (b == nullptr) return each;
+      Block joined;
+      for (const Stmt& part : b->statements) {
+        const If* next = part->as<If>();
+        const If* last = joined.statements.empty() ? nullptr : joined.statements.back()->as<If>();
+        if (next != nullptr && last != nullptr && next->condition == last->condition && !next->else_body &&
+            !last->else_body) {
+          joined.statements.back() =
+              make(If{last->condition, make(Block{{last->then_body, next->then_body}}), nullptr});
+        } else {
+          joined.statements.push_back(part);
+        }
+      }
+      return joined.statements.size() == b->statements.size() ? each : make(std::move(joined));
+    });
+  }
+
+  // ---- Loops
+
+  Stmt loop(const Stmt& s, const For& f, State& state) {
+    const bool is_divergent = !is_uniform(f.extent);
+    if (is_divergent) divergent_.push_back(f.var);
+    const size_t level = depth_++;
+    Stmt body = f.body;
+    State carried;
+    for (bool settled = false; !settled;) {
+      State inner = carried;
+      const Stmt next = walk(body, inner);
+      const size_t before = carried.size();
+      for (const Pending& p : inner) add(carried, advance(p, f.var, level));
+      settled = next == body && carried.size() == before;
+      // What a new barrier ends was carried in vain.
+      if (next != body) carried.clear();
+      body = next;
+    }
+    STAX_ASSERT(!is_divergent || body == f.body, "kernel {}: a barrier has to stand inside loop {} in {}", kernel_.name,
+                f.var.str(), f.extent.str());
+    // What was pending before: does it meet anything of the loop in front of its barriers?
+    const auto needs_barrier = [&](State& from) {
+      const bool needed = std::exchange(needed_, false);
+      add(from, carried);
+      (void)walk(body, from);
+      return std::exchange(needed_, needed);
+    };
+    State all = state;
+    const bool in_front = needs_barrier(all);
+    if (in_front) {
+      pass_barrier(state);
+      all = state;
+      (void)needs_barrier(all);
+    }
+    --depth_;
+    if (is_divergent) divergent_.pop_back();
+    // A body that runs has ended what its barriers end.
+    if (f.extent.range().lo >= 1) state.clear();
+    for (Pending p : all) {
+      if (p.age.size() > level) {
+        p.access = substitute(p.access, f.var, hazards_.another(f.var));
+        p.age.resize(level);
+      }
+      add(state, std::move(p));
+    }
+    Stmt result = s;
+    if (body != f.body) {
+      For copy = f;
+      copy.body = body;
+      result = make(std::move(copy));
+    }
+    return in_front ? with_barrier_in_front(result) : result;
+  }
+
+  static Access substitute(Access access, Expr var, Expr by) {
+    const symbolic::Substitution map{{var.node(), by}};
+    access.index = ir::substitute(access.index, map);
+    for (Guard& g : access.guards) g.condition = ir::substitute(g.condition, map);
+    return access;
+  }
+
+  /// As the next iteration sees it.
+  Pending advance(Pending p, Expr var, size_t level) {
+    STAX_ASSERT(p.age.size() > level);
+    Age& age = p.age[level];
+    if (age == Age::kThis) {
+      age = Age::kLast;
+      p.access = substitute(p.access, var, var - 1);
+    } else if (age == Age::kLast) {
+      age = Age::kAny;
+      p.access = substitute(p.access, var, hazards_.another(var));
+    }
+    return p;
+  }
+
+  const Kernel& kernel_;
+  Hazards hazards_;
+  std::vector<Guard> guards_;
+  std::vector<Expr> divergent_;  // variables of loops that threads leave at different times
+  size_t depth_ = 0;
+  bool needed_ = false;
+};
+
+}  // namespace
+
+Kernel insert_barriers(const Kernel& kernel) {
+  Kernel result = kernel;
+  result.body = Inserter(kernel).run();
+  return result;
+}
+
+}  // namespace stax::thread
