@@ -15,6 +15,7 @@ using symbolic::Interval;
 namespace {
 
 constexpr int64_t kMostStages = 8;  // of a buffer used in turns
+constexpr int kMostSplits = 3;      // variables looked at by their remainders
 
 }  // namespace
 
@@ -55,7 +56,7 @@ bool Hazards::may_meet(const Access& earlier, const Access& later) {
   std::vector<Known>& known = known_[key];
   for (const Known& k : known)
     if (k.a == earlier && k.b == later) return k.may_meet;
-  const bool result = may_be_equal(earlier, later, 2);
+  const bool result = may_be_equal(earlier, later, kMostSplits);
   known.push_back({earlier, later, result});
   return result;
 }
@@ -68,6 +69,15 @@ Expr Hazards::another(Expr var) {
     other = kernel_.context->exprs.new_symbol(std::move(info));
   }
   return other;
+}
+
+Expr Hazards::distance(Expr var) {
+  Expr& distance = distances_[var.node()];
+  if (!distance) {
+    const symbolic::SymbolInfo& info = var.symbol();
+    distance = kernel_.context->exprs.new_symbol({info.name + "-", symbolic::SymbolKind::kLoop, {0, info.range.hi}, 1});
+  }
+  return distance;
 }
 
 bool Hazards::is_of_thread_alone(Expr e) const {
@@ -188,7 +198,7 @@ Expr Hazards::find_periodic(Expr e) const {
     if (result || part.kind() != ExprKind::kMod || !part.args()[1].is_constant()) return;
     if (part.args()[1].constant() > kMostStages || symbolic::depends_on(part, kernel_.thread)) return;
     const std::vector<Expr> symbols = symbolic::free_symbols(part);
-    if (symbols.size() == 1 && symbols[0].range().lo >= 0) result = part;
+    if (std::all_of(symbols.begin(), symbols.end(), [](Expr s) { return s.range().lo >= 0; })) result = part;
   });
   return result;
 }

@@ -43,8 +43,9 @@ class Hazards {
   /// Whether `earlier` by one thread and `later` by another may be of one element, one of them a write. Both mean the same values by the same
   /// symbols, but for the thread.
   bool may_meet(const Access& earlier, const Access& later);
-  /// A symbol for the value of `var` in some other iteration.
+  /// A symbol for the value of `var` in some other iteration, and one for how many iterations lie in between.
   Expr another(Expr var);
+  Expr distance(Expr var);
 
  private:
   struct Place {
@@ -63,7 +64,7 @@ class Hazards {
   Expr find_periodic(Expr e) const;
 
   const Kernel& kernel_;
-  std::unordered_map<const symbolic::ExprNode*, Expr> others_, quotients_;
+  std::unordered_map<const symbolic::ExprNode*, Expr> others_, distances_, quotients_;
   mutable std::unordered_map<const symbolic::ExprNode*, std::vector<int64_t>> values_;
   mutable std::deque<std::pair<std::vector<Guard>, Threads>> threads_;
   struct Known {

@@ -100,8 +100,9 @@ class Inserter {
   }
 
   bool meets(const State& state, const Access& access) {
-    return std::any_of(state.begin(), state.end(),
-                       [&](const Pending& p) { return !p.in_flight && hazards_.may_meet(p.access, access); });
+    return inserting_ && std::any_of(state.begin(), state.end(), [&](const Pending& p) {
+             return !p.in_flight && hazards_.may_meet(p.access, access);
+           });
   }
 
   Stmt with_barrier(const Stmt& s, State& state) {
@@ -271,16 +272,15 @@ class Inserter {
     if (is_divergent) divergent_.push_back(f.var);
     const size_t level = depth_++;
     Stmt body = f.body;
-    State carried;
-    for (bool settled = false; !settled;) {
-      State inner = carried;
-      const Stmt next = walk(body, inner);
-      const size_t before = carried.size();
-      for (const Pending& p : inner) add(carried, advance(p, f.var, level));
-      settled = next == body && carried.size() == before;
-      // What a new barrier ends was carried in vain.
-      if (next != body) carried.clear();
+    // First what an iteration needs by itself, then what meets earlier ones. What a new barrier ends is carried no more.
+    State alone;
+    body = walk(body, alone);
+    State carried = carried_by(body, f.var, level);
+    for (State from = carried; inserting_; from = carried) {
+      const Stmt next = walk(body, from);
+      if (next == body) break;
       body = next;
+      carried = carried_by(body, f.var, level);
     }
     STAX_ASSERT(!is_divergent || body == f.body, "kernel {}: a barrier has to stand inside loop {} in {}", kernel_.name,
                 f.var.str(), f.extent.str());
@@ -318,6 +318,21 @@ class Inserter {
     return in_front ? with_barrier_in_front(result) : result;
   }
 
+  /// What iterations leave pending for later ones, if no further barrier is put in.
+  State carried_by(const Stmt& body, Expr var, size_t level) {
+    const bool inserting = std::exchange(inserting_, false);
+    State carried;
+    size_t before = 0;
+    do {
+      before = carried.size();
+      State state = carried;
+      (void)walk(body, state);
+      for (const Pending& p : state) add(carried, advance(p, var, level));
+    } while (carried.size() != before);
+    inserting_ = inserting;
+    return carried;
+  }
+
   static Access substitute(Access access, Expr var, Expr by) {
     const symbolic::Substitution map{{var.node(), by}};
     access.index = ir::substitute(access.index, map);
@@ -334,7 +349,7 @@ class Inserter {
       p.access = substitute(p.access, var, var - 1);
     } else if (age == Age::kLast) {
       age = Age::kAny;
-      p.access = substitute(p.access, var, hazards_.another(var));
+      p.access = substitute(p.access, var, var - 1 - hazards_.distance(var));
     }
     return p;
   }
@@ -344,7 +359,8 @@ class Inserter {
   std::vector<Guard> guards_;
   std::vector<Expr> divergent_;  // variables of loops that threads leave at different times
   size_t depth_ = 0;
-  bool needed_ = false;
+  bool needed_ = false;    // a barrier has been put in
+  bool inserting_ = true;  // false: only what is pending is of interest
 };
 
 }  // namespace

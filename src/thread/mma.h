@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/dtype.h"
+#include "ir/target.h"
 
 namespace stax::thread {
 
@@ -22,7 +23,8 @@ struct FragmentMap {
 };
 
 struct MmaInstruction {
-  std::string name;  // "m16n8k16.f32.f16": shape, type of the sum, type of the factors
+  // "m16n8k16.f32.f16": shape, type of the sum, type of the factors; AMD's begin with "mfma." or "wmma."
+  std::string name;
   int m = 0, n = 0, k = 0;
   int lanes = 32;
   ir::DType factor = ir::DType::kF16, sum = ir::DType::kF32;
@@ -30,7 +32,13 @@ struct MmaInstruction {
   FragmentMap a, b, c;
   std::string ptx;          // the instruction, empty where the family has none
   std::string hip_builtin;  // likewise
+  // Where it is: from this compute capability on (75: sm_75), or on these AMD architectures.
+  int least_sm = 0;
+  std::vector<std::string> amd;
 };
 std::span<const MmaInstruction> mma_instructions();
+/// The row of that name; -1 if there is none.
+int find_mma(const std::string& name);
+bool has_instruction(const ir::Target& target, const MmaInstruction& instruction);
 
 }  // namespace stax::thread

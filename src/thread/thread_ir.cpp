@@ -52,6 +52,11 @@ std::optional<Space> parse_space(std::string_view name) {
   return static_cast<Space>(found - std::begin(kSpaceNames));
 }
 
+symbolic::Interval range_below(Expr extent) {
+  const int64_t hi = extent.range().hi;
+  return {0, hi == symbolic::kPosInf ? hi : std::max<int64_t>(hi, 1) - 1};
+}
+
 Stmt make(decltype(StmtNode::v) s) {
   if (Block* block = std::get_if<Block>(&s)) {
     Block flat;

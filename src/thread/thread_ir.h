@@ -47,6 +47,7 @@
 //   final        no loop is marked unrolled; barriers are where hazards are; every statement is one that the target has
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -219,9 +220,15 @@ void for_each_index(const StmtNode& s, const std::function<void(Expr)>& f);
 /// The row by which `division` (a floordiv or mod of a dividend that is never negative) is to be done; null: as it stands.
 const Divisor* find_divisor(const Kernel& kernel, Expr division);
 
-/// Text: complete and parseable.
+/// The values of a variable that runs from 0 to extent - 1, as far as declared ranges tell: what a loop variable, or a block's index, is
+/// declared with.
+symbolic::Interval range_below(Expr extent);
+
+/// Text: complete and parseable (text.cpp has an example).
 std::string print(const Kernel& kernel);
 Kernel parse_kernel(const std::string& text);
+/// The line of print(kernel) on which each statement begins, from 1; of one that stands in several places the first.
+std::unordered_map<const StmtNode*, int> lines_of(const Kernel& kernel);
 
 enum class Stage : uint8_t { kStructured, kFinal };
 void verify(const Kernel& kernel, Stage stage);  // InternalError
