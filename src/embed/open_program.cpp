@@ -52,7 +52,7 @@ std::shared_ptr<Engine> open_program(std::span<const std::byte> bytes, const std
   engine->warnings = program->warnings;
   runtime::ModuleOptions module_options;
   module_options.threads = options.threads;
-  auto module = std::make_shared<runtime::Module>(program, runtime::map_native_image(*program), module_options);
+  auto module = std::make_shared<runtime::Module>(program, runtime::open_cpu(*program), module_options);
   engine->module = module.get();
   engine->keep = std::move(module);
   engine->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

@@ -93,6 +93,9 @@ class Printer {
     if (const auto* l = std::get_if<LaunchStep>(&s)) {
       for (const LaunchVersion& v : l->versions) {
         text += " " + p_.kernels[v.kernel].name + " x " + expr(v.iterations);
+        if (v.block != kNone)
+          text += fmt::format(" grid({}, {}, {}) block({}) shared({})", expr(v.grid[0]), expr(v.grid[1]),
+                              expr(v.grid[2]), expr(v.block), expr(v.shared_bytes));
         if (v.guard != kNone) text += " if " + expr(v.guard) + " else";
       }
       text += " (";

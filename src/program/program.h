@@ -13,6 +13,7 @@
 //   constant: in the constant pool. input: given by the caller or the enclosing step. alias: the data of another value (Reshape). arena: at
 //   `offset` in the chunk of the segment that makes it (chunk size: the segment's arena_bytes). owned: its own reference-counted allocation
 //   (block outputs, loop-carried values, sequence elements).
+#include <array>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -80,6 +81,10 @@ struct LaunchVersion {
   ExprRef guard = kNone;          // 0 at run time: the next version; kNone: any shape
   ExprRef iterations = kNone;     // of the outermost parallel loop (constant 1 without one)
   ExprRef scratch_bytes = kNone;  // per thread
+  // Of devices that launch grids; kNone: 1, 1 and 0.
+  std::array<ExprRef, 3> grid{kNone, kNone, kNone};  // blocks along x, y, z
+  ExprRef block = kNone;                             // threads of a block
+  ExprRef shared_bytes = kNone;                      // dynamic shared memory of a block
 };
 struct LaunchStep {
   std::vector<LaunchVersion> versions;  // the first whose guard holds is launched; the last has none

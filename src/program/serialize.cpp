@@ -18,7 +18,7 @@ namespace stax::program {
 namespace {
 
 constexpr char kMagic[8] = {'S', 'T', 'A', 'X', 'P', 'R', 'O', 'G'};
-constexpr uint32_t kFormat = 2;
+constexpr uint32_t kFormat = 3;
 constexpr size_t kHeader = 32;
 
 template <class T>
@@ -163,7 +163,7 @@ void fields(A& a, BlockSpec& v) {
 }
 template <class A>
 void fields(A& a, LaunchVersion& v) {
-  all(a, v.kernel, v.guard, v.iterations, v.scratch_bytes);
+  all(a, v.kernel, v.guard, v.iterations, v.scratch_bytes, v.grid[0], v.grid[1], v.grid[2], v.block, v.shared_bytes);
 }
 template <class A>
 void exact(A& a, LaunchStep& v) {

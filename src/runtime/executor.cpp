@@ -9,18 +9,12 @@
 #include "program/steps.h"
 #include "support/error.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace stax::runtime {
 
 using namespace program;
 
 namespace {
 
-// Scalar operations that make it worth to wake another thread.
-constexpr int64_t kWorkPerThread = 40'000;
 // An arena that has been more than twice too large for this many calls is given back.
 constexpr int kCallsUntilTrim = 64;
 constexpr int64_t kTrimAbove = int64_t{16} << 20;
@@ -30,34 +24,44 @@ int64_t now_ns() {
       .count();
 }
 
-/// Denormals count as zero while it lives, in this thread.
-class FlushDenormals {
- public:
-  explicit FlushDenormals(bool on) : on_(on) {
-#if defined(__x86_64__)
-    if (on_) saved_ = _mm_getcsr(), _mm_setcsr(saved_ | 0x8040u);
-#endif
-  }
-  ~FlushDenormals() {
-#if defined(__x86_64__)
-    if (on_) _mm_setcsr(saved_);
-#endif
-  }
-
- private:
-  bool on_;
-  unsigned saved_ = 0;
-};
-
 }  // namespace
 
-Shared::Shared(std::shared_ptr<const Program> p, std::unique_ptr<KernelBackend> b, ModuleOptions o)
+Shared::Shared(std::shared_ptr<const Program> p, std::shared_ptr<Device> d, ModuleOptions o)
     : program(std::move(p)),
-      backend(std::move(b)),
+      device(std::move(d)),
+      unified(device->unified()),
       options(o),
       evaluator(*program),
+      memory(std::make_shared<MemoryPool>(device)),
+      host_memory(unified ? memory : std::make_shared<MemoryPool>(std::make_shared<HostDevice>())),
       pool(o.threads),
       plans(o.plan_cache_entries) {
+  for (const KernelSpec& k : program->kernels) {
+    auto it = options.forced_versions.find(k.family);
+    if (it == options.forced_versions.end()) it = options.forced_versions.find("*");
+    forced.push_back(it == options.forced_versions.end() ? kNone : it->second);
+  }
+  upload_constants();
+  find_results();
+  find_placed_outputs();
+}
+
+void Shared::upload_constants() {
+  for (size_t k = 0; k < program->constants.size(); ++k) {
+    const ir::Literal& c = program->constants[k];
+    int64_t bytes = static_cast<int64_t>(c.bytes());
+    if (unified) {
+      constants.push_back(const_cast<void*>(c.data()));
+      memory->count_external(bytes);
+      continue;
+    }
+    uploaded_.push_back(memory->allocate(bytes, fmt::format("weight {} of {}", k + 1, program->constants.size())));
+    constants.push_back(uploaded_.back().get());
+    if (bytes > 0) device->copy_in(constants.back(), c.data(), c.bytes());
+  }
+}
+
+void Shared::find_results() {
   std::vector<bool> made(program->values.size(), false);
   for (const BlockSpec& block : program->blocks) {
     auto& steps = results.emplace_back();
@@ -66,6 +70,10 @@ Shared::Shared(std::shared_ptr<const Program> p, std::unique_ptr<KernelBackend> 
       bool planned = std::holds_alternative<LaunchStep>(step) || std::holds_alternative<CopyStep>(step);
       if (const auto* s = std::get_if<ProcedureStep>(&step))
         planned = s->procedure == Procedure::kTopK || s->procedure == Procedure::kDeterminant;
+      if (const auto* s = std::get_if<LaunchStep>(&step)) {
+        launch_numbers.emplace(s, static_cast<uint32_t>(launches.size()));
+        launches.push_back(s);
+      }
       for_each_result(step, [&](ValueRef v) {
         Storage storage = program->values[v].storage;
         if (planned && !made[v] && (storage == Storage::kArena || storage == Storage::kOwned)) list.push_back(v);
@@ -74,12 +82,6 @@ Shared::Shared(std::shared_ptr<const Program> p, std::unique_ptr<KernelBackend> 
     }
     for (ValueRef v : block.inputs) made[v] = true;
   }
-  for (const KernelSpec& k : program->kernels) {
-    auto it = options.forced_versions.find(k.family);
-    if (it == options.forced_versions.end()) it = options.forced_versions.find("*");
-    forced.push_back(it == options.forced_versions.end() ? kNone : it->second);
-  }
-  find_placed_outputs();
 }
 
 void Shared::find_placed_outputs() {
@@ -111,20 +113,27 @@ void Shared::find_placed_outputs() {
   }
 }
 
-Context::Context(Shared& shared) : shared_(shared), program_(*shared.program) {
+Context::Context(Shared& shared)
+    : shared_(shared), program_(*shared.program), workers_(shared.pool, *shared.host_memory) {
   symbols_.assign(program_.symbols.size(), 0);
   values_.assign(shared.evaluator.size(), 0);
   data_.assign(program_.values.size(), nullptr);
+  host_.assign(program_.values.size(), nullptr);
   owners_.resize(program_.values.size());
   sequences_.resize(program_.values.size());
   iteration_.assign(program_.blocks.size(), 0);
-  scratch_.resize(static_cast<size_t>(shared.pool.threads()));
-  scratch_bytes_.assign(scratch_.size(), 0);
-  procedure_scratch_.resize(scratch_.size());
+  procedure_scratch_.resize(static_cast<size_t>(shared.pool.threads()));
   for (const BlockSpec& b : program_.blocks) arenas_.emplace_back(b.segments.size());
-  for (size_t v = 0; v < program_.values.size(); ++v)
-    if (program_.values[v].storage == Storage::kConstant)
-      data_[v] = const_cast<void*>(program_.constants[program_.values[v].index].data());
+  for (size_t v = 0; v < program_.values.size(); ++v) {
+    if (program_.values[v].storage != Storage::kConstant) continue;
+    data_[v] = shared.constants[program_.values[v].index];
+    host_[v] = program_.constants[program_.values[v].index].data();
+  }
+  if (shared.unified) return;
+  seen_faults_.resize(shared.launches.size());
+  size_t bytes = seen_faults_.size() * sizeof(Fault);
+  faults_ = shared.memory->allocate(static_cast<int64_t>(bytes), "faults of launches");
+  if (bytes > 0) shared.device->copy_in(faults_.get(), seen_faults_.data(), bytes);
 }
 
 std::vector<std::optional<std::vector<int64_t>>> Context::output_extents(std::span<const Item> inputs) {
@@ -155,20 +164,13 @@ std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* st
     ~Release() {
       for (auto& o : c.owners_) o.reset();
       for (auto& s : c.sequences_) s.reset();
+      c.host_results_.clear();
+      c.host_operands_.clear();
     }
   } release{*this};
+  if (!shared_.unified) upload_inputs(inputs);
   run_block(0);
-  std::vector<Item> outputs;
-  for (const OutputSpec& o : program_.outputs) {
-    Item item;
-    if (program_.values[o.value].is_sequence) {
-      item.is_sequence = true;
-      item.sequence = *sequences_[o.value];
-    } else {
-      item.tensor = tensor_of(o.value);
-    }
-    outputs.push_back(std::move(item));
-  }
+  std::vector<Item> outputs = take_outputs();
   if (statistics) {
     statistics->launches = launches_;
     statistics->versions_used.clear();
@@ -176,6 +178,47 @@ std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* st
       if (used_[k]) statistics->versions_used.push_back(k);
   }
   shared_.statistics.launches += launches_;
+  return outputs;
+}
+
+void Context::upload_inputs(std::span<const Item> inputs) {
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (inputs[k].is_sequence) continue;  // sequences stay on the host
+    ValueRef v = program_.inputs[k].value;
+    const Tensor& t = inputs[k].tensor;
+    int64_t bytes = static_cast<int64_t>(t.bytes());
+    allocate_owned(v, bytes, "input '" + program_.inputs[k].name + "'");
+    host_[v] = t.data;
+    if (bytes > 0) shared_.device->copy_in(data_[v], t.data, static_cast<size_t>(bytes));
+  }
+}
+
+std::vector<Item> Context::take_outputs() {
+  if (!shared_.unified) look_for_faults();
+  std::vector<Item> outputs;
+  for (uint32_t k = 0; k < program_.outputs.size(); ++k) {
+    ValueRef v = program_.outputs[k].value;
+    Item& item = outputs.emplace_back();
+    item.is_sequence = program_.values[v].is_sequence;
+    if (item.is_sequence) {
+      item.sequence = *sequences_[v];
+      continue;
+    }
+    void* place = nullptr;
+    if (!shared_.unified && places_) {
+      int64_t bytes = count_of(v) * static_cast<int64_t>(ir::byte_size(program_.values[v].dtype));
+      place = places_->place(k, extents_of(v), bytes);
+      if (place && bytes > 0) shared_.device->copy_out(place, data_[v], static_cast<size_t>(bytes));
+    }
+    if (!place) {
+      item.tensor = tensor_of(v);
+      continue;
+    }
+    item.tensor.dtype = program_.values[v].dtype;
+    item.tensor.extents = extents_of(v);
+    item.tensor.data = place;
+    item.tensor.owner = std::shared_ptr<void>(std::shared_ptr<void>(), place);
+  }
   return outputs;
 }
 
@@ -237,17 +280,19 @@ void Context::run_block(uint32_t number) {
     const Step& step = block.steps[s];
     for (ValueRef v : results[s]) allocate_result(number, v, source_of(step));
     std::visit([&](const auto& exact) { run_step(exact); }, step);
+    if (!host_operands_.empty() || !host_results_.empty()) finish_host_step();
   }
   while (segment + 1 < block.segments.size()) enter_segment(number, ++segment);
 }
 
 void Context::allocate_result(uint32_t block, ValueRef v, std::string_view source) {
   const ValueSpec& spec = program_.values[v];
+  host_[v] = nullptr;
   if (spec.storage == Storage::kArena) {
     data_[v] = static_cast<char*>(arenas_[block][spec.arena_segment].memory.get()) + value(spec.offset);
     return;
   }
-  if (places_ && block == 0 && shared_.placed_output[v] != kNone) {
+  if (places_ && shared_.unified && block == 0 && shared_.placed_output[v] != kNone) {
     uint32_t output = shared_.placed_output[v];
     if (void* place = places_->place(output, extents_of(program_.outputs[output].value), value(spec.bytes))) {
       owners_[v] = std::shared_ptr<void>(std::shared_ptr<void>(), place);
@@ -272,73 +317,48 @@ const LaunchVersion& Context::choose(const LaunchStep& s) const {
 void Context::run_step(const LaunchStep& s) {
   if (value(s.empty_if_zero) <= 0) return;
   const LaunchVersion& version = choose(s);
-  int64_t iterations = value(version.iterations);
-  const KernelSpec& kernel = program_.kernels[version.kernel];
   params_.clear();
   for (ExprRef e : s.params) params_.push_back(value(e));
   buffers_.clear();
   for (ValueRef v : s.arguments) buffers_.push_back(data_[v]);
-  int64_t scratch = value(version.scratch_bytes);
-  int wanted = 1;
-  if (!shared_.backend->whole_only()) {
-    int64_t work = value(s.work);
-    wanted = static_cast<int>(std::min<int64_t>(shared_.pool.threads(), work / kWorkPerThread + 1));
-  }
   Fault fault;
-  if (scratch > 0)
-    for (int w = 0; w < (wanted > 1 ? shared_.pool.threads() : 1); ++w)
-      if (scratch_bytes_[w] < scratch)
-        scratch_[w].reset(), scratch_[w] = shared_.memory->allocate(scratch, s.source), scratch_bytes_[w] = scratch;
-  struct Job {
-    Context* c;
-    uint32_t kernel;
-    Fault* fault;
-    bool flush;
-    std::exception_ptr error;
-  } job{this, version.kernel, &fault, kernel.flush_denormals, {}};
-  auto function = [](void* self, int64_t begin, int64_t end, int worker) {
-    auto& j = *static_cast<Job*>(self);
-    FlushDenormals flush(j.flush);
-    try {
-      j.c->shared_.backend->run(j.kernel, j.c->buffers_.data(), j.c->params_.data(), begin, end,
-                                j.c->scratch_[worker].get(), j.fault);
-    } catch (...) {
-      j.error = std::current_exception();
-    }
-  };
+  Launch launch;
+  launch.kernel = version.kernel;
+  launch.buffers = buffers_;
+  launch.params = params_;
+  launch.iterations = value(version.iterations);
+  launch.work = value(s.work);
+  launch.scratch_bytes = value(version.scratch_bytes);
+  launch.workers = &workers_;
+  launch.fault = shared_.unified ? &fault : static_cast<Fault*>(faults_.get()) + shared_.launch_numbers.at(&s);
+  for (size_t k = 0; k < 3; ++k)
+    if (version.grid[k] != kNone) launch.grid[k] = value(version.grid[k]);
+  if (version.block != kNone) launch.block = value(version.block);
+  if (version.shared_bytes != kNone) launch.shared_bytes = value(version.shared_bytes);
   int64_t start = profile_ ? now_ns() : 0;
-  if (wanted <= 1 || iterations <= 1)
-    function(&job, 0, iterations, 0);
-  else
-    shared_.pool.run({function, &job}, iterations, wanted);
-  if (profile_) statistics_->kernel_ns[version.kernel] += now_ns() - start;
+  try {
+    shared_.device->launch(launch);
+  } catch (const UserError& e) {
+    throw UserError(s.source + ": " + e.what());
+  }
+  launched_ = true;
+  if (profile_) {
+    shared_.device->synchronize();
+    statistics_->kernel_ns[version.kernel] += now_ns() - start;
+  }
   ++launches_;
   if (statistics_) used_[version.kernel] = true;
-  if (job.error) {
-    try {
-      std::rethrow_exception(job.error);
-    } catch (const UserError& e) {
-      throw UserError(s.source + ": " + e.what());
-    }
-  }
-  if (fault.failed)
-    user_error("{}: index {} is out of range for an extent of {}; indices must be in [{}, {}]", s.source, fault.index,
-               fault.extent, -fault.extent, fault.extent - 1);
+  if (fault.failed) raise(fault, s.source);
 }
 
-void Context::run_step(const CopyStep& s) {
-  std::memcpy(data_[s.to], data_[s.from], static_cast<size_t>(value(program_.values[s.to].bytes)));
-}
+void Context::run_step(const CopyStep& s) { copy(data_[s.to], data_[s.from], value(program_.values[s.to].bytes)); }
 
-void Context::run_step(const AliasStep& s) {
-  data_[s.to] = data_[s.from];
-  owners_[s.to] = owners_[s.from];
-}
+void Context::run_step(const AliasStep& s) { set_place(s.to, place_of(s.from)); }
 
 void Context::run_step(const ReshapeDynamicStep& s) {
   std::vector<int64_t> from = extents_of(s.data), shape;
   int64_t n = count_of(s.shape);
-  const auto* elements = static_cast<const int64_t*>(data_[s.shape]);
+  const auto* elements = static_cast<const int64_t*>(host_data(s.shape));
   if (n > 8)
     user_error("{}: a shape of {} extents, more than the 8 that a value of run-time rank may have", s.source, n);
   int64_t known = 1, unknown = -1, total = count_of(s.data);
@@ -366,8 +386,7 @@ void Context::run_step(const ReshapeDynamicStep& s) {
   define(s.defines[0], static_cast<int64_t>(shape.size()), s.source);
   size_t pad = s.defines.size() - 1 - shape.size();
   for (size_t k = 1; k < s.defines.size(); ++k) define(s.defines[k], k - 1 < pad ? 1 : shape[k - 1 - pad], s.source);
-  data_[s.result] = data_[s.data];
-  owners_[s.result] = owners_[s.data];
+  set_place(s.result, place_of(s.data));
 }
 
 void Context::run_step(const BindStep& s) {
@@ -375,8 +394,9 @@ void Context::run_step(const BindStep& s) {
   if (count_of(s.value) < static_cast<int64_t>(s.defines.size()))
     user_error("{}: '{}' has {} elements and {} are needed", s.source, program_.values[s.value].name, count_of(s.value),
                s.defines.size());
+  const void* elements = host_data(s.value);
   for (size_t k = 0; k < s.defines.size(); ++k)
-    define(s.defines[k], ir::load_element(t, data_[s.value], static_cast<int64_t>(k)).i, s.source);
+    define(s.defines[k], ir::load_element(t, elements, static_cast<int64_t>(k)).i, s.source);
 }
 
 void Context::define(uint32_t symbol, int64_t v, std::string_view source) {
@@ -412,120 +432,6 @@ void Context::run_step(const CheckStep& s) {
   throw UserError(text);
 }
 
-void Context::run_step(const IfStep& s) {
-  uint32_t chosen = read_int(s.condition) != 0 ? s.then_block : s.else_block;
-  run_block(chosen);
-  const BlockSpec& block = program_.blocks[chosen];
-  for (size_t k = 0; k < s.results.size(); ++k) {
-    ValueRef from = block.outputs[k], to = s.results[k];
-    if (program_.values[from].is_sequence)
-      sequences_[to] = sequences_[from];
-    else
-      data_[to] = data_[from], owners_[to] = owners_[from],
-      bind(s.bindings, static_cast<uint32_t>(k), padded_extents_of(from), s.source);
-    for (const ExtentBinding& b : s.bindings)
-      if (b.output == k && b.axis == kNone) define(b.symbol, static_cast<int64_t>(extents_of(from).size()), s.source);
-  }
-}
-
-void Context::run_step(const LoopStep& s) {
-  const BlockSpec& body = program_.blocks[s.body];
-  int64_t trips = s.trip_count == kNone ? symbolic::kPosInf : read_int(s.trip_count);
-  bool go = s.condition == kNone || read_int(s.condition) != 0;
-  size_t carried = s.initial.size(), first = body.outputs.size() - s.results.size();  // 1 if the body gives a condition
-  size_t scanned = s.results.size() - carried;
-  std::vector<ValueRef> source = s.initial;
-  struct Scan {
-    std::vector<int64_t> extents;
-    std::vector<std::shared_ptr<void>> parts;
-    std::vector<char> bytes;
-  };
-  std::vector<Scan> scans(scanned);
-  std::vector<void*> next_data(carried);
-  std::vector<std::shared_ptr<void>> next_owners(carried);
-  std::vector<std::shared_ptr<const Sequence>> next_sequences(carried);
-  std::vector<std::vector<int64_t>> carried_extents(carried);
-  std::vector<int64_t> carried_ranks(carried);
-  bool shapes_may_change = !s.body_bindings.empty() || !s.bindings.empty();
-  auto take = [&] {
-    for (size_t k = 0; k < carried; ++k) {
-      next_data[k] = data_[source[k]];
-      next_owners[k] = owners_[source[k]];
-      if (next_data[k] == &iteration_[s.body]) {  // the iteration number itself, which is about to change
-        next_owners[k] = shared_.memory->allocate(sizeof(int64_t), s.source);
-        next_data[k] = std::memcpy(next_owners[k].get(), &iteration_[s.body], sizeof(int64_t));
-      }
-      next_sequences[k] = sequences_[source[k]];
-      if (shapes_may_change && !program_.values[source[k]].is_sequence) {
-        carried_extents[k] = padded_extents_of(source[k]);
-        carried_ranks[k] = static_cast<int64_t>(extents_of(source[k]).size());
-      }
-    }
-  };
-  take();
-  int64_t iteration = 0;
-  for (; go && iteration < trips; ++iteration) {
-    iteration_[s.body] = iteration;
-    data_[body.inputs[0]] = &iteration_[s.body];
-    for (size_t k = 0; k < carried; ++k) {
-      ValueRef in = body.inputs[k + 1];
-      data_[in] = next_data[k];
-      owners_[in] = std::move(next_owners[k]);
-      sequences_[in] = std::move(next_sequences[k]);
-    }
-    for (const ExtentBinding& b : s.body_bindings)
-      define(b.symbol, b.axis == kNone ? carried_ranks[b.output] : carried_extents[b.output][b.axis], s.source);
-    run_block(s.body);
-    if (first == 1) go = read_int(body.outputs[0]) != 0;
-    for (size_t k = 0; k < carried; ++k) source[k] = body.outputs[first + k];
-    take();
-    for (size_t k = 0; k < scanned; ++k) {
-      ValueRef v = body.outputs[first + carried + k];
-      Scan& scan = scans[k];
-      std::vector<int64_t> extents = extents_of(v);
-      if (iteration == 0)
-        scan.extents = extents;
-      else if (extents != scan.extents)
-        user_error("{}: scanned output {} has extents [{}] in iteration {} and [{}] before", s.source, k,
-                   fmt::join(extents, ", "), iteration, fmt::join(scan.extents, ", "));
-      size_t bytes = static_cast<size_t>(count_of(v)) * ir::byte_size(program_.values[v].dtype);
-      if (iteration == 0 && trips < (int64_t{1} << 32) && s.condition == kNone &&
-          static_cast<double>(trips) * static_cast<double>(bytes) < 1e9)
-        scan.bytes.reserve(bytes * static_cast<size_t>(trips));
-      const char* data = static_cast<const char*>(data_[v]);
-      scan.bytes.insert(scan.bytes.end(), data, data + bytes);
-    }
-  }
-  for (size_t k = 0; k < carried; ++k) {
-    ValueRef to = s.results[k];
-    data_[to] = next_data[k];
-    owners_[to] = next_owners[k];
-    sequences_[to] = next_sequences[k];
-    if (program_.values[to].is_sequence) continue;
-    bind(s.bindings, static_cast<uint32_t>(k), carried_extents[k], s.source);
-    for (const ExtentBinding& b : s.bindings)
-      if (b.output == k && b.axis == kNone) define(b.symbol, carried_ranks[k], s.source);
-  }
-  for (size_t k = 0; k < scanned; ++k) {
-    ValueRef to = s.results[carried + k];
-    const ValueSpec& spec = program_.values[to];
-    std::vector<int64_t> extents{iteration};
-    if (iteration > 0)
-      extents.insert(extents.end(), scans[k].extents.begin(), scans[k].extents.end());
-    else
-      extents.resize(std::max<size_t>(1, spec.extents.size()), 0);
-    int64_t rank = static_cast<int64_t>(extents.size());
-    if (spec.rank != kNone)
-      extents.insert(extents.begin(), spec.extents.size() - std::min(spec.extents.size(), extents.size()), 1);
-    bind(s.bindings, static_cast<uint32_t>(carried + k), extents, s.source);
-    for (const ExtentBinding& b : s.bindings)
-      if (b.output == carried + k && b.axis == kNone) define(b.symbol, rank, s.source);
-    owners_[to] = shared_.memory->allocate(static_cast<int64_t>(scans[k].bytes.size()), s.source);
-    data_[to] = owners_[to].get();
-    if (!scans[k].bytes.empty()) std::memcpy(data_[to], scans[k].bytes.data(), scans[k].bytes.size());
-  }
-}
-
 // ---- values
 
 std::vector<int64_t> Context::padded_extents_of(ValueRef v) const {
@@ -549,37 +455,15 @@ int64_t Context::count_of(ValueRef v) const {
   return n;
 }
 
-int64_t Context::read_int(ValueRef v) const {
+int64_t Context::read_int(ValueRef v) {
   if (count_of(v) < 1) user_error("'{}' must have one element and has none", program_.values[v].name);
-  return ir::load_element(program_.values[v].dtype, data_[v], 0).i;
+  return ir::load_element(program_.values[v].dtype, host_data(v), 0).i;
 }
 
 void Context::bind(const std::vector<ExtentBinding>& bindings, uint32_t output, const std::vector<int64_t>& extents,
                    std::string_view source) {
   for (const ExtentBinding& b : bindings)
     if (b.output == output && b.axis != kNone && b.axis < extents.size()) define(b.symbol, extents[b.axis], source);
-}
-
-Tensor Context::tensor_of(ValueRef v) {
-  Tensor t;
-  t.dtype = program_.values[v].dtype;
-  t.extents = extents_of(v);
-  if (owners_[v]) {
-    t.owner = owners_[v];
-  } else {
-    int64_t bytes = count_of(v) * static_cast<int64_t>(ir::byte_size(t.dtype));
-    t.owner = shared_.memory->allocate(bytes, program_.values[v].name);
-    if (bytes > 0) std::memcpy(t.owner.get(), data_[v], static_cast<size_t>(bytes));
-    t.data = t.owner.get();
-    return t;
-  }
-  t.data = data_[v];
-  return t;
-}
-
-void Context::set_tensor(ValueRef v, const Tensor& t) {
-  data_[v] = const_cast<void*>(t.data);
-  owners_[v] = t.owner;
 }
 
 }  // namespace stax::runtime

@@ -2,10 +2,12 @@
 #pragma once
 // Runs the blocks of a program in one call's context.
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "procedures/procedures.h"
 #include "runtime/evaluator.h"
+#include "runtime/host_workers.h"
 #include "runtime/memory.h"
 #include "runtime/plan_cache.h"
 #include "runtime/runtime.h"
@@ -16,10 +18,12 @@ namespace stax::runtime {
 /// What all calls of a module share.
 struct Shared {
   std::shared_ptr<const program::Program> program;
-  std::unique_ptr<KernelBackend> backend;
+  std::shared_ptr<Device> device;
+  bool unified;
   ModuleOptions options;
   Evaluator evaluator;
-  std::shared_ptr<MemoryPool> memory = std::make_shared<MemoryPool>();
+  std::shared_ptr<MemoryPool> memory;       // of the device
+  std::shared_ptr<MemoryPool> host_memory;  // the same where it is unified
   ThreadPool pool;
   PlanCache plans;
   Statistics statistics;
@@ -31,15 +35,33 @@ struct Shared {
   std::vector<bool> output_is_planned;
   /// By kernel: the version of its family that is forced, or kNone.
   std::vector<uint32_t> forced;
-  Shared(std::shared_ptr<const program::Program> p, std::unique_ptr<KernelBackend> b, ModuleOptions o);
+  /// By constant of the program: its place on the device.
+  std::vector<void*> constants;
+  /// Launch steps in order, and the number of each: devices that are not unified keep a Fault for each.
+  std::vector<const program::LaunchStep*> launches;
+  std::unordered_map<const program::LaunchStep*, uint32_t> launch_numbers;
+  Shared(std::shared_ptr<const program::Program> p, std::shared_ptr<Device> d, ModuleOptions o);
 
  private:
+  std::vector<std::shared_ptr<void>> uploaded_;
+  void find_results();
+  void upload_constants();
   void find_placed_outputs();
 };
 
 using Sequence = std::vector<Tensor>;
 
+/// Where a value is.
+struct Place {
+  void* data = nullptr;
+  std::shared_ptr<void> owner;
+  const void* host = nullptr;  // the same bytes in host memory, where they happen to be there
+};
+
 /// The state of one call, reused by later calls: symbols, expression values, and where each value is.
+///
+/// Values are in the device's memory. Steps that compute on the host take operands by host_data() and results by host_result(), which on a
+/// unified device are the values themselves; on others they are copies, made when asked for and put in place at the end of the step.
 class Context {
  public:
   explicit Context(Shared& shared);
@@ -57,6 +79,8 @@ class Context {
   };
 
   void bind_inputs(std::span<const Item> inputs);
+  void upload_inputs(std::span<const Item> inputs);
+  std::vector<Item> take_outputs();
   void plan_first_segment();
   void run_block(uint32_t block);
   void enter_segment(uint32_t block, uint32_t segment);
@@ -80,6 +104,27 @@ class Context {
   void run_determinant(const program::ProcedureStep& s);
   /// Gives a result of data-dependent size its own memory.
   void* allocate_owned(ValueRef v, int64_t bytes, std::string_view source);
+  // ---- memory of the device and of the host
+  void copy(void* to, const void* from, int64_t bytes);
+  /// The bytes of a tensor, to be read until the end of the step. UserError if a launch before it failed.
+  const void* host_data(ValueRef v);
+  /// Where the host writes a result that has its memory, until the end of the step.
+  void* host_result(ValueRef v, int64_t bytes);
+  void* allocate_host_result(ValueRef v, int64_t bytes, std::string_view source);
+  void finish_host_step();
+  /// UserError if a launch since the last look failed. For devices that are not unified.
+  void look_for_faults();
+  [[noreturn]] void raise(const Fault& fault, const std::string& source) const;
+  Place place_of(ValueRef v) const { return {data_[v], owners_[v], host_[v]}; }
+  void set_place(ValueRef v, Place p);
+  // ---- loops
+  struct Scan {  // results of iterations, one after the other, on the device
+    std::vector<int64_t> extents;
+    std::shared_ptr<void> memory;
+    int64_t used = 0, capacity = 0;
+  };
+  void append(Scan& scan, ValueRef v, int64_t trips_left, const std::string& source);
+  void set_iteration(uint32_t body, int64_t number, const std::string& source);
   /// Runs f(begin, end, worker) over [0, iterations) on as many threads as the work is worth.
   template <class F>
   void parallel(int64_t iterations, int64_t work, const F& f);
@@ -88,12 +133,12 @@ class Context {
   std::vector<int64_t> extents_of(ValueRef v) const;
   std::vector<int64_t> padded_extents_of(ValueRef v) const;
   int64_t count_of(ValueRef v) const;
-  int64_t read_int(ValueRef v) const;  // of one element
+  int64_t read_int(ValueRef v);  // of one element
   void define(uint32_t symbol, int64_t value, std::string_view source);
   void bind(const std::vector<program::ExtentBinding>& bindings, uint32_t output, const std::vector<int64_t>& extents,
             std::string_view source);
-  Tensor tensor_of(ValueRef v);  // with its own memory
-  void set_tensor(ValueRef v, const Tensor& t);
+  Tensor tensor_of(ValueRef v);  // in host memory of its own
+  void set_tensor(ValueRef v, const Tensor& t, std::string_view source);
   int64_t value(ExprRef e) const { return values_[e]; }
 
   Shared& shared_;
@@ -103,10 +148,20 @@ class Context {
   std::vector<std::shared_ptr<void>> owners_;
   std::vector<std::shared_ptr<const Sequence>> sequences_;
   std::vector<std::vector<Arena>> arenas_;
-  std::vector<int64_t> iteration_;              // by body block
-  std::vector<std::shared_ptr<void>> scratch_;  // by worker
-  std::vector<int64_t> scratch_bytes_;
+  std::vector<const void*> host_;   // see Place
+  std::vector<int64_t> iteration_;  // by body block
+  HostWorkers workers_;
   std::vector<procedures::Scratch> procedure_scratch_;  // by worker
+  struct HostResult {
+    ValueRef value;
+    std::shared_ptr<void> memory;
+    int64_t bytes;
+  };
+  std::vector<HostResult> host_results_;              // of this step, not in place yet
+  std::vector<std::shared_ptr<void>> host_operands_;  // of this step
+  std::shared_ptr<void> faults_;                      // on the device: one for each launch step
+  std::vector<Fault> seen_faults_;
+  bool launched_ = false;  // since the last look for faults
   std::vector<int64_t> params_;
   std::vector<void*> buffers_;
   std::vector<int64_t> key_;  // of the shape plan

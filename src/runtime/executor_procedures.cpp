@@ -10,18 +10,9 @@ namespace stax::runtime {
 
 using namespace program;
 
-namespace {
-constexpr int64_t kWorkPerThread = 40'000;
-}
-
-void* Context::allocate_owned(ValueRef v, int64_t bytes, std::string_view source) {
-  owners_[v] = shared_.memory->allocate(bytes, std::string(source));
-  return data_[v] = owners_[v].get();
-}
-
 template <class F>
 void Context::parallel(int64_t iterations, int64_t work, const F& f) {
-  int wanted = static_cast<int>(std::min<int64_t>(shared_.pool.threads(), work / kWorkPerThread + 1));
+  int wanted = workers_.worth(work);
   if (wanted <= 1 || iterations <= 1) return f(int64_t{0}, iterations, 0);
   struct Job {
     const F* f;
@@ -50,28 +41,37 @@ void Context::run_step(const ProcedureStep& s) {
   }
 }
 
+void* Context::allocate_host_result(ValueRef v, int64_t bytes, std::string_view source) {
+  allocate_owned(v, bytes, source);
+  return host_result(v, bytes);
+}
+
 void Context::run_top_k(const ProcedureStep& s) {
   ValueRef in = s.operands[0];
   std::vector<int64_t> extents = padded_extents_of(in);
   procedures::AxisView view = procedures::view_along(extents, static_cast<int>(s.axis));
   int64_t k = padded_extents_of(s.results[0])[static_cast<size_t>(s.axis)];
   DType t = program_.values[in].dtype;
-  auto* indices = s.results.size() > 1 ? static_cast<int64_t*>(data_[s.results[1]]) : nullptr;
+  const void* from = host_data(in);
+  void* items = host_result(s.results[0], value(program_.values[s.results[0]].bytes));
+  auto* indices = s.results.size() > 1
+                      ? static_cast<int64_t*>(host_result(s.results[1], value(program_.values[s.results[1]].bytes)))
+                      : nullptr;
   parallel(view.rows(), view.rows() * view.count * 16, [&](int64_t begin, int64_t end, int worker) {
-    procedures::top_k(t, data_[in], view, k, s.flag, data_[s.results[0]], indices, begin, end,
-                      procedure_scratch_[worker]);
+    procedures::top_k(t, from, view, k, s.flag, items, indices, begin, end, procedure_scratch_[worker]);
   });
 }
 
 void Context::run_nonzero(const ProcedureStep& s) {
   ValueRef in = s.operands[0];
   DType t = program_.values[in].dtype;
+  const void* from = host_data(in);
   std::vector<int64_t> extents = extents_of(in);
-  int64_t n = count_of(in), found = procedures::count_nonzero(t, data_[in], 0, n);
+  int64_t n = count_of(in), found = procedures::count_nonzero(t, from, 0, n);
   define(s.defines, found, s.source);
-  auto* out =
-      static_cast<int64_t*>(allocate_owned(s.results[0], found * static_cast<int64_t>(extents.size()) * 8, s.source));
-  procedures::write_nonzero(t, data_[in], extents, 0, n, out, found, 0);
+  int64_t bytes = found * static_cast<int64_t>(extents.size()) * 8;
+  auto* out = static_cast<int64_t*>(allocate_host_result(s.results[0], bytes, s.source));
+  procedures::write_nonzero(t, from, extents, 0, n, out, found, 0);
 }
 
 void Context::run_unique(const ProcedureStep& s) {
@@ -85,11 +85,14 @@ void Context::run_unique(const ProcedureStep& s) {
     view.count = count_of(in);
   int64_t n = view.count;
   procedures::UniqueOutputs out;
-  out.items = allocate_owned(s.results[0], count_of(in) * static_cast<int64_t>(ir::byte_size(t)), s.source);
-  if (s.results.size() > 1) out.first_indices = static_cast<int64_t*>(allocate_owned(s.results[1], n * 8, s.source));
-  if (s.results.size() > 2) out.inverse = static_cast<int64_t*>(allocate_owned(s.results[2], n * 8, s.source));
-  if (s.results.size() > 3) out.counts = static_cast<int64_t*>(allocate_owned(s.results[3], n * 8, s.source));
-  define(s.defines, procedures::unique(t, data_[in], view, s.flag, out, procedure_scratch_[0]), s.source);
+  auto numbers = [&](size_t k) {
+    return s.results.size() > k ? static_cast<int64_t*>(allocate_host_result(s.results[k], n * 8, s.source)) : nullptr;
+  };
+  out.items = allocate_host_result(s.results[0], count_of(in) * static_cast<int64_t>(ir::byte_size(t)), s.source);
+  out.first_indices = numbers(1);
+  out.inverse = numbers(2);
+  out.counts = numbers(3);
+  define(s.defines, procedures::unique(t, host_data(in), view, s.flag, out, procedure_scratch_[0]), s.source);
 }
 
 void Context::run_suppression(const ProcedureStep& s) {
@@ -102,17 +105,17 @@ void Context::run_suppression(const ProcedureStep& s) {
   options.classes = scores[1];
   options.boxes = scores[2];
   options.most_per_class = read_int(s.operands[2]);
-  auto real = [&](ValueRef v) { return ir::load_element(program_.values[v].dtype, data_[v], 0).f; };
+  auto real = [&](ValueRef v) { return ir::load_element(program_.values[v].dtype, host_data(v), 0).f; };
   options.iou_threshold = real(s.operands[3]);
   options.score_threshold = real(s.operands[4]);
   options.center_point_box = s.flag;
   int64_t pairs = options.batches * options.classes, capacity = procedures::suppression_capacity(options);
-  std::shared_ptr<void> rows = shared_.memory->allocate(symbolic::saturating_mul(pairs, capacity * 24), s.source);
-  int64_t found =
-      procedures::non_max_suppression(program_.values[s.operands[0]].dtype, data_[s.operands[0]], data_[s.operands[1]],
-                                      options, 0, pairs, static_cast<int64_t*>(rows.get()), procedure_scratch_[0]);
+  std::shared_ptr<void> rows = shared_.host_memory->allocate(symbolic::saturating_mul(pairs, capacity * 24), s.source);
+  int64_t found = procedures::non_max_suppression(program_.values[s.operands[0]].dtype, host_data(s.operands[0]),
+                                                  host_data(s.operands[1]), options, 0, pairs,
+                                                  static_cast<int64_t*>(rows.get()), procedure_scratch_[0]);
   define(s.defines, found, s.source);
-  void* out = allocate_owned(s.results[0], found * 24, s.source);
+  void* out = allocate_host_result(s.results[0], found * 24, s.source);
   if (found > 0) std::memcpy(out, rows.get(), static_cast<size_t>(found) * 24);
 }
 
@@ -121,8 +124,10 @@ void Context::run_determinant(const ProcedureStep& s) {
   int64_t n = extents.back(), batch = 1;
   for (size_t k = 0; k + 2 < extents.size(); ++k) batch *= extents[k];
   DType t = program_.values[s.operands[0]].dtype;
+  const void* from = host_data(s.operands[0]);
+  void* to = host_result(s.results[0], value(program_.values[s.results[0]].bytes));
   parallel(batch, batch * n * n * n, [&](int64_t begin, int64_t end, int worker) {
-    procedures::determinant(t, data_[s.operands[0]], n, begin, end, data_[s.results[0]], procedure_scratch_[worker]);
+    procedures::determinant(t, from, n, begin, end, to, procedure_scratch_[worker]);
   });
 }
 

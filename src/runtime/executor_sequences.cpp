@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps over sequences: lists of tensors with memory of their own, shared where they can be.
+// Steps over sequences: lists of tensors in host memory of their own, shared where they can be.
 #include <algorithm>
 #include <cstring>
 
@@ -43,7 +43,7 @@ void Context::run_step(const SequenceStep& s) {
   auto sequence = [&](size_t k) -> const Sequence& { return *sequences_[s.operands[k]]; };
   auto give = [&](Sequence r) { sequences_[s.result] = std::make_shared<const Sequence>(std::move(r)); };
   auto give_tensor = [&](const Tensor& t) {
-    set_tensor(s.result, t);
+    set_tensor(s.result, t, s.source);
     std::vector<int64_t> extents = t.extents;
     size_t wanted = program_.values[s.result].extents.size();
     if (extents.size() > wanted || (program_.values[s.result].rank == kNone && extents.size() != wanted))
@@ -80,7 +80,7 @@ void Context::run_step(const SequenceStep& s) {
       return give_tensor(from[static_cast<size_t>(position_in(read_int(s.operands[1]), n, n - 1, s.source))]);
     }
     case SequenceOp::kLength: {
-      auto* out = static_cast<int64_t*>(allocate_owned(s.result, 8, s.source));
+      auto* out = static_cast<int64_t*>(allocate_host_result(s.result, 8, s.source));
       *out = static_cast<int64_t>(sequence(0).size());
       return;
     }
@@ -88,7 +88,7 @@ void Context::run_step(const SequenceStep& s) {
       Tensor t;
       t.dtype = program_.values[s.operands[0]].dtype;
       t.extents = extents_of(s.operands[0]);
-      t.data = data_[s.operands[0]];
+      t.data = host_data(s.operands[0]);
       size_t axis = static_cast<size_t>(s.axis < 0 ? s.axis + static_cast<int64_t>(t.extents.size()) : s.axis);
       int64_t n = t.extents[axis];
       std::vector<int64_t> parts;
@@ -102,8 +102,9 @@ void Context::run_step(const SequenceStep& s) {
         for (int64_t at = 0; at < n; at += size) parts.push_back(std::min(size, n - at));
       } else {
         int64_t sum = 0;
+        const void* sizes = host_data(s.operands[1]);
         for (int64_t k = 0; k < count_of(s.operands[1]); ++k) {
-          parts.push_back(ir::load_element(program_.values[s.operands[1]].dtype, data_[s.operands[1]], k).i);
+          parts.push_back(ir::load_element(program_.values[s.operands[1]].dtype, sizes, k).i);
           if (parts.back() < 0) user_error("{}: a split size of {}", s.source, parts.back());
           sum += parts.back();
         }
@@ -112,7 +113,7 @@ void Context::run_step(const SequenceStep& s) {
       Sequence r;
       int64_t at = 0;
       for (int64_t part : parts) {
-        r.push_back(cut(t, axis, at, part, *shared_.memory, s.source));
+        r.push_back(cut(t, axis, at, part, *shared_.host_memory, s.source));
         if (squeeze) r.back().extents.erase(r.back().extents.begin() + static_cast<long>(axis));
         at += part;
       }
@@ -142,7 +143,7 @@ void Context::run_step(const SequenceStep& s) {
       int64_t outer = 1, inner = static_cast<int64_t>(ir::byte_size(r.dtype));
       for (size_t d = 0; d < axis; ++d) outer *= r.extents[d];
       for (size_t d = axis + 1; d < r.extents.size(); ++d) inner *= r.extents[d];
-      r.owner = shared_.memory->allocate(outer * r.extents[axis] * inner, s.source);
+      r.owner = shared_.host_memory->allocate(outer * r.extents[axis] * inner, s.source);
       r.data = r.owner.get();
       int64_t at = 0;
       for (const Tensor& t : from) {

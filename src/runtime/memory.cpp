@@ -2,7 +2,6 @@
 #include "runtime/memory.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "support/error.h"
 
@@ -25,7 +24,7 @@ MemoryPool::~MemoryPool() { trim(); }
 
 void MemoryPool::trim() {
   std::lock_guard lock(mutex_);
-  for (const Free& f : free_) std::free(f.data);
+  for (const Free& f : free_) device_->release(f.data, f.bytes);
   free_.clear();
   free_bytes_ = 0;
 }
@@ -45,10 +44,10 @@ std::shared_ptr<void> MemoryPool::allocate(int64_t bytes, const std::string& wha
       free_.erase(it);
     }
   }
-  if (!data) data = std::aligned_alloc(64, size);
+  if (!data) data = device_->allocate(size);
   if (!data) {
     trim();
-    data = std::aligned_alloc(64, size);
+    data = device_->allocate(size);
   }
   if (!data)
     user_error("{}: out of memory: {} bytes could not be allocated; use smaller inputs or free memory", what, bytes);
@@ -71,7 +70,7 @@ void MemoryPool::give_back(void* data, size_t bytes) {
       return;
     }
   }
-  std::free(data);
+  device_->release(data, bytes);
 }
 
 void MemoryPool::count_external(int64_t bytes) {

@@ -9,11 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device.h"
+
 namespace stax::runtime {
 
-/// Allocates 64-byte aligned blocks and keeps freed ones for reuse, up to as many bytes as are in use at the time. Thread-safe.
+/// Allocates blocks of a device's memory, 64-byte aligned, and keeps freed ones for reuse, up to as many bytes as are in use at the time. Thread-safe.
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
+  explicit MemoryPool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   ~MemoryPool();
   /// UserError that names `what` and the bytes if the memory cannot be had. Never null; `bytes` of 0 gives a block of 64.
   std::shared_ptr<void> allocate(int64_t bytes, const std::string& what);
@@ -30,6 +33,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
     size_t bytes;
   };
   void give_back(void* data, size_t bytes);
+  std::shared_ptr<Device> device_;
   std::mutex mutex_;
   std::vector<Free> free_;  // ascending by size
   size_t free_bytes_ = 0;

@@ -15,8 +15,8 @@ struct Module::Impl {
   Shared shared;
   std::mutex mutex;
   std::vector<std::unique_ptr<Context>> idle;
-  Impl(std::shared_ptr<const program::Program> p, std::unique_ptr<KernelBackend> b, ModuleOptions o)
-      : shared(std::move(p), std::move(b), o) {}
+  Impl(std::shared_ptr<const program::Program> p, std::shared_ptr<Device> d, ModuleOptions o)
+      : shared(std::move(p), std::move(d), o) {}
 
   /// A context for one call. One whose call failed is as good as any: every call binds everything anew.
   class Borrowed {
@@ -40,17 +40,14 @@ struct Module::Impl {
   };
 };
 
-Module::Module(std::shared_ptr<const program::Program> program, std::unique_ptr<KernelBackend> backend,
-               ModuleOptions options) {
+Module::Module(std::shared_ptr<const program::Program> program, std::unique_ptr<Device> device, ModuleOptions options) {
   if (options.threads <= 0) options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  impl_ = std::make_unique<Impl>(std::move(program), std::move(backend), options);
-  int64_t weights = 0;
-  for (const auto& c : impl_->shared.program->constants) weights += static_cast<int64_t>(c.bytes());
-  impl_->shared.memory->count_external(weights);
+  impl_ = std::make_unique<Impl>(std::move(program), std::move(device), options);
 }
 
 Module::~Module() = default;
 
+const Device& Module::device() const { return *impl_->shared.device; }
 const program::Program& Module::program() const { return *impl_->shared.program; }
 
 std::vector<Item> Module::run(std::span<const Item> inputs, CallStatistics* statistics, bool profile,

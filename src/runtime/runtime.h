@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "program/program.h"
+#include "runtime/device.h"
 
 namespace stax::runtime {
 
@@ -33,23 +34,8 @@ struct Item {
   std::vector<Tensor> sequence;
 };
 
-struct Fault {
-  int64_t failed = 0, index = 0, extent = 0;
-};  // layout of emit::KernelFault
-using KernelEntry = void (*)(void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch,
-                             Fault* fault);
-
-/// How kernels run: native code of an image, or the loop interpreter.
-class KernelBackend {
- public:
-  virtual ~KernelBackend() = default;
-  virtual void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end,
-                   void* scratch, Fault* fault) = 0;
-  virtual bool whole_only() const { return false; }  // must be given all iterations at once
-};
-
-/// Maps the best image that this machine can execute (memfd + dlopen). UserError if there is none.
-std::unique_ptr<KernelBackend> map_native_image(const program::Program& program);
+/// The CPU, with the best image that this machine can execute (memfd + dlopen). UserError if there is none.
+std::unique_ptr<Device> open_cpu(const program::Program& program);
 
 struct ModuleOptions {
   int threads = 0;  // 0: all cores
@@ -69,8 +55,8 @@ struct CallStatistics {
   std::vector<uint32_t> versions_used;  // kernels (versions) launched, each once
 };
 
-/// The caller's memory for outputs of tensors. An output whose place is asked for before its data is made is written there; others are not asked for, and
-/// have memory of the runtime's.
+/// The caller's host memory for outputs of tensors. On a unified device, an output whose place is asked for before its data is made is written there; others are
+/// not asked for, and have memory of the runtime's. On others, all places are asked for at the end, and outputs are copied there.
 class OutputPlaces {
  public:
   virtual ~OutputPlaces() = default;
@@ -81,10 +67,11 @@ class OutputPlaces {
 /// A loaded program. run() may be called by several threads at once.
 class Module {
  public:
-  Module(std::shared_ptr<const program::Program> program, std::unique_ptr<KernelBackend> backend,
-         ModuleOptions options);
+  /// `device` has the program's kernels.
+  Module(std::shared_ptr<const program::Program> program, std::unique_ptr<Device> device, ModuleOptions options);
   ~Module();
   const program::Program& program() const;
+  const Device& device() const;
   /// Inputs in the order of program().inputs. UserError (what, where, how) leaves nothing half done and the module usable.
   /// A result whose data is in a place of the caller's has an owner that owns nothing.
   std::vector<Item> run(std::span<const Item> inputs, CallStatistics* statistics = nullptr, bool profile = false,

@@ -17,15 +17,11 @@ using runtime::Tensor;
 namespace {
 
 /// Kernels by the loop interpreter.
-class LoopBackend final : public runtime::KernelBackend {
+class LoopDevice final : public runtime::HostDevice {
  public:
-  explicit LoopBackend(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
-  bool whole_only() const override { return true; }
-  void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t, int64_t, void*,
-           runtime::Fault*) override {
-    const loop::Kernel& k = kernels_[kernel];
-    loop::interpret(k, {buffers, static_cast<size_t>(k.arguments)}, {params, k.params.size()});
-  }
+  explicit LoopDevice(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
+  std::string name() const override { return "loop interpreter"; }
+  void launch(const runtime::Launch& l) override { loop::interpret(kernels_[l.kernel], l.buffers, l.params); }
 
  private:
   std::vector<loop::Kernel> kernels_;
@@ -54,13 +50,13 @@ class ProgramSession final : public Session {
     inputs_ = ports_of(*program, true);
     outputs_ = ports_of(*program, false);
     warnings_ = program->warnings;
-    std::unique_ptr<runtime::KernelBackend> backend;
+    std::unique_ptr<runtime::Device> device;
     if (device_ == "loop") {
       if (kernels.empty())
         for (const auto& k : program->kernels) kernels.push_back(loop::parse_kernel(k.loop_text));
-      backend = std::make_unique<LoopBackend>(std::move(kernels));
+      device = std::make_unique<LoopDevice>(std::move(kernels));
     } else {
-      backend = runtime::map_native_image(*program);
+      device = runtime::open_cpu(*program);
     }
     runtime::ModuleOptions module_options;
     module_options.threads = options.threads;
@@ -69,7 +65,7 @@ class ProgramSession final : public Session {
       if (family != "*" && std::none_of(program->kernels.begin(), program->kernels.end(),
                                         [&](const auto& k) { return k.family == family; }))
         user_error("--force: there is no kernel '{}' in this model; `stax dump --stage plan` lists them", family);
-    module_ = std::make_unique<runtime::Module>(program, std::move(backend), module_options);
+    module_ = std::make_unique<runtime::Module>(program, std::move(device), module_options);
     load_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
   std::vector<Item> run(std::span<const Item> inputs, runtime::CallStatistics* statistics, bool profile) override {
@@ -85,7 +81,7 @@ class ProgramSession final : public Session {
     for (const auto& k : module_->program().kernels) s.kernels += k.version == 0;
     s.launches = module_->statistics().launches.load();
     s.peak_bytes = module_->statistics().peak_bytes.load();
-    s.device_name = device_ == "cpu" ? std::string(emit::name_of(emit::host_isa())) : "loop interpreter";
+    s.device_name = module_->device().name();
     return s;
   }
 

@@ -13,7 +13,7 @@ namespace stax::runtime {
 namespace {
 
 TEST(MemoryPool, BlocksAreAlignedAndDoNotOverlap) {
-  auto pool = std::make_shared<MemoryPool>();
+  auto pool = std::make_shared<MemoryPool>(std::make_shared<HostDevice>());
   std::vector<std::shared_ptr<void>> blocks;
   for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{63}, int64_t{64}, int64_t{65}, int64_t{1000}, int64_t{4097},
                         int64_t{1} << 20}) {
@@ -28,7 +28,7 @@ TEST(MemoryPool, BlocksAreAlignedAndDoNotOverlap) {
 }
 
 TEST(MemoryPool, CountsWhatIsLiveAndItsPeak) {
-  auto pool = std::make_shared<MemoryPool>();
+  auto pool = std::make_shared<MemoryPool>(std::make_shared<HostDevice>());
   EXPECT_EQ(pool->live_bytes(), 0);
   {
     auto a = pool->allocate(1 << 20, "a");
@@ -43,7 +43,7 @@ TEST(MemoryPool, CountsWhatIsLiveAndItsPeak) {
 }
 
 TEST(MemoryPool, GivesABlockAgainToTheNextOfItsSize) {
-  auto pool = std::make_shared<MemoryPool>();
+  auto pool = std::make_shared<MemoryPool>(std::make_shared<HostDevice>());
   void* first = pool->allocate(100'000, "a").get();
   EXPECT_EQ(pool->allocate(100'000, "b").get(), first);
   EXPECT_EQ(pool->allocate(99'900, "c").get(), first) << "a neighbour in shape";
@@ -52,7 +52,7 @@ TEST(MemoryPool, GivesABlockAgainToTheNextOfItsSize) {
 }
 
 TEST(MemoryPool, KeepsNoMoreFreeThanIsInUse) {
-  auto pool = std::make_shared<MemoryPool>();
+  auto pool = std::make_shared<MemoryPool>(std::make_shared<HostDevice>());
   std::vector<std::shared_ptr<void>> blocks;
   for (int k = 0; k < 64; ++k) blocks.push_back(pool->allocate(int64_t{4} << 20, "block"));
   blocks.clear();  // 256 MB become free, and nothing is in use
@@ -65,7 +65,7 @@ TEST(MemoryPool, KeepsNoMoreFreeThanIsInUse) {
 }
 
 TEST(MemoryPool, WhatCannotBeHadIsAnErrorThatNamesIt) {
-  auto pool = std::make_shared<MemoryPool>();
+  auto pool = std::make_shared<MemoryPool>(std::make_shared<HostDevice>());
   for (const int64_t bytes :
        {int64_t{-1}, int64_t{1} << 60, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
     try {
@@ -83,14 +83,14 @@ TEST(MemoryPool, WhatCannotBeHadIsAnErrorThatNamesIt) {
 TEST(MemoryPool, BlocksMayOutliveWhoeverMadeIt) {
   std::shared_ptr<void> block;
   {
-    auto pool = std::make_shared<MemoryPool>();
+    auto pool = std::make_shared<MemoryPool>(std::make_shared<HostDevice>());
     block = pool->allocate(1000, "result");
   }
   std::memset(block.get(), 1, 1000);
 }
 
 TEST(MemoryPool, ThreadsMayShareIt) {
-  auto pool = std::make_shared<MemoryPool>();
+  auto pool = std::make_shared<MemoryPool>(std::make_shared<HostDevice>());
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {

@@ -5,9 +5,11 @@
 #include <cstring>
 #include <thread>
 
+#include "runtime/host_workers.h"
 #include "runtime/runtime.h"
 #include "support/error.h"
 #include "unit/program/sample_program.h"
+#include "unit/runtime/fake_device.h"
 
 namespace stax::runtime {
 namespace {
@@ -18,23 +20,33 @@ using program::ProgramSpeller;
 using program::Storage;
 
 /// Kernel 0: y = 2 x over params[0] elements. Kernel 1: fails at index params[0].
-class Backend final : public KernelBackend {
- public:
-  void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch,
-           Fault* fault) override {
-    if (kernel == 1) {
-      if (params[0] == 13) {
-        fault->index = params[0];
-        fault->extent = 4;
-        fault->failed = 1;
-      }
-      return;
+void run_kernel(uint32_t kernel, std::span<void* const> buffers, std::span<const int64_t> params, int64_t begin,
+                int64_t end, Fault* fault) {
+  if (kernel == 1) {
+    if (params[0] == 13) {
+      fault->index = params[0];
+      fault->extent = 4;
+      fault->failed = 1;
     }
-    std::memset(scratch, 1, 256);
-    const int64_t n = params[0];
-    for (int64_t i = begin; i < std::min(end, n); ++i)
-      static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i];
-    if (n == 77 && begin == 0) throw UserError("seventy-seven");
+    return;
+  }
+  for (int64_t i = begin; i < std::min(end, params[0]); ++i)
+    static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i];
+}
+
+/// On the threads of the host.
+class Host final : public HostDevice {
+ public:
+  void launch(const Launch& l) override {
+    const int wanted = l.workers->worth(l.work);
+    l.workers->reserve(wanted > 1 ? l.workers->pool().threads() : 1, l.scratch_bytes);
+    const auto part = [](void* self, int64_t begin, int64_t end, int worker) {
+      const Launch& launch = *static_cast<const Launch*>(self);
+      if (launch.kernel == 0) std::memset(launch.workers->scratch(worker), 1, 256);
+      run_kernel(launch.kernel, launch.buffers, launch.params, begin, end, launch.fault);
+    };
+    l.workers->pool().run({part, const_cast<Launch*>(&l)}, l.iterations, wanted);
+    if (l.kernel == 0 && l.params[0] == 77) throw UserError("seventy-seven");
   }
 };
 
@@ -87,7 +99,7 @@ ModuleOptions with_threads(int threads, size_t plans = 512) {
   return options;
 }
 Module module_of(int threads = 2, size_t plans = 512) {
-  return {doubling(), std::make_unique<Backend>(), with_threads(threads, plans)};
+  return {doubling(), std::make_unique<Host>(), with_threads(threads, plans)};
 }
 
 std::string fault_of(Module& m, const std::vector<Item>& inputs) {
@@ -171,7 +183,7 @@ TEST(Module, MemoryThatCannotBeHadLeavesItUsable) {
   p.program.blocks[0].inputs = {x};
   p.program.blocks[0].outputs = {y};
   p.program.outputs = {{"y", y}};
-  Module m(std::make_shared<program::Program>(std::move(p.program)), std::make_unique<Backend>(), with_threads(1));
+  Module m(std::make_shared<program::Program>(std::move(p.program)), std::make_unique<Host>(), with_threads(1));
   Item huge = floats({1});
   huge.tensor.extents = {int64_t{1} << 21};
   const std::string message = fault_of(m, {huge});
@@ -248,8 +260,8 @@ TEST(Module, VersionsAreChosenByTheirGuardsAndMayBeForced) {
     p.program.outputs = {{"y", y}};
     ModuleOptions options = with_threads(1);
     options.forced_versions = std::move(forced);
-    class Nothing final : public KernelBackend {
-      void run(uint32_t, void* const*, const int64_t*, int64_t, int64_t, void*, Fault*) override {}
+    class Nothing final : public HostDevice {
+      void launch(const Launch&) override {}
     };
     return std::make_unique<Module>(std::make_shared<program::Program>(std::move(p.program)),
                                     std::make_unique<Nothing>(), options);
@@ -265,6 +277,104 @@ TEST(Module, VersionsAreChosenByTheirGuardsAndMayBeForced) {
   EXPECT_EQ(used(*free, 0), std::vector<uint32_t>{});
   EXPECT_EQ(used(*first, 100), std::vector<uint32_t>{0});
   EXPECT_EQ(used(*all, 1), std::vector<uint32_t>{1});
+}
+
+// ---- a device with memory of its own
+
+std::unique_ptr<FakeDevice> fake() {
+  return std::make_unique<FakeDevice>(
+      [](const Launch& l) { run_kernel(l.kernel, l.buffers, l.params, 0, l.iterations, l.fault); });
+}
+
+TEST(ModuleOnADevice, GivesWhatTheHostGives) {
+  std::vector<Item> last;
+  {
+    Module m(doubling(), fake(), with_threads(1));
+    for (const int64_t n : {3, 0, 1, 1000, 3, 12}) expect_result(m.run(inputs_of(n)), n);
+    EXPECT_GE(m.statistics().peak_bytes.load(), 3 * 4 * 1000) << "x, t and y are on the device";
+    last = m.run(inputs_of(7));
+  }
+  expect_result(last, 7);
+}
+
+TEST(ModuleOnADevice, FaultsAreNamedLateAndLeaveNothingBehind) {
+  Module m(doubling(), fake(), with_threads(1));
+  for (int k = 0; k < 3; ++k) {
+    EXPECT_EQ(fault_of(m, inputs_of(13)),
+              "Gather node 'pick': index 13 is out of range for an extent of 4; indices must be in [-4, 3]");
+    expect_result(m.run(inputs_of(12, 5)), 12, 5);
+  }
+}
+
+TEST(ModuleOnADevice, OutputsGoToTheCallersPlaces) {
+  class Places final : public OutputPlaces {
+   public:
+    void* place(uint32_t output, const std::vector<int64_t>& extents, int64_t bytes) override {
+      EXPECT_EQ(output, 0u);
+      EXPECT_EQ(extents, (std::vector<int64_t>{5}));
+      EXPECT_EQ(bytes, 20);
+      return here;
+    }
+    float here[5] = {};
+  } places;
+  Module m(doubling(), fake(), with_threads(1));
+  const std::vector<Item> outputs = m.run(inputs_of(5), nullptr, false, &places);
+  EXPECT_EQ(outputs[0].tensor.data, places.here);
+  expect_result(outputs, 5);
+}
+
+TEST(ModuleOnADevice, ThreadsMayCallItAtOnce) {
+  Module m(doubling(), fake(), with_threads(1));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (int k = 0; k < 40; ++k) {
+        const int64_t n = (t * 37 + k * 11) % 200;
+        if (n == 13) continue;
+        const std::vector<Item> y = m.run(inputs_of(n, static_cast<float>(t)));
+        for (int64_t i = 0; i < n; ++i)
+          if (static_cast<const float*>(y[0].tensor.data)[i] != 4 * (static_cast<float>(t) + static_cast<float>(i)))
+            ++wrong;
+        if (k % 10 == 0 && fault_of(m, inputs_of(13)).empty()) ++wrong;
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST(ModuleOnADevice, LaunchesGetTheirGrid) {
+  ProgramSpeller p;
+  p.program.blocks.resize(1);
+  const uint32_t n = p.symbol("n", 0);
+  const auto one = p.constant(1), zero = p.constant(0), ne = p.symbol_expr(n), four = p.constant(4),
+             bytes = p.times({ne, four}), up = p.node(symbolic::ExprKind::kAdd, 0, {ne, p.constant(31)}),
+             blocks = p.node(symbolic::ExprKind::kFloorDiv, 0, {up, p.constant(32)});
+  const auto x = p.value("x", DType::kF32, {ne}, bytes, Storage::kInput), y = p.value("y", DType::kF32, {ne}, bytes);
+  p.kernel("double");
+  p.segment(0, 0, zero);
+  program::LaunchVersion version{0, kNone, one, zero};
+  version.grid = {blocks, four, one};
+  version.block = four;
+  version.shared_bytes = bytes;
+  p.step(0, LaunchStep{{version}, {x, y}, {ne}, one, ne, "node"});
+  p.program.inputs = {{"x", x, {{n, 0}}}};
+  p.program.blocks[0].inputs = {x};
+  p.program.blocks[0].outputs = {y};
+  p.program.outputs = {{"y", y}};
+  const std::vector<uint8_t> file = program::serialize(p.program);
+  auto read = std::make_shared<program::Program>(program::deserialize(file, "file"));
+  auto device = fake();
+  FakeDevice& seen = *device;
+  Module m(read, std::move(device), with_threads(1));
+  m.run(std::vector<Item>{floats({70})});
+  ASSERT_EQ(seen.launches.size(), 1u);
+  EXPECT_EQ(seen.launches[0].grid[0], 3);
+  EXPECT_EQ(seen.launches[0].grid[1], 4);
+  EXPECT_EQ(seen.launches[0].grid[2], 1);
+  EXPECT_EQ(seen.launches[0].block, 4);
+  EXPECT_EQ(seen.launches[0].shared_bytes, 280);
 }
 
 }  // namespace

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Native code of a program: the best image that this machine executes, mapped from memory.
+// The CPU: native code of a program, the best image that this machine executes, mapped from memory. A launch hands out the iterations of a
+// kernel's outermost parallel loop to as many threads as its work is worth.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "runtime/host_workers.h"
 #include "runtime/runtime.h"
 #include "support/error.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace stax::runtime {
 namespace {
@@ -25,9 +31,31 @@ bool executes(const std::string& isa) {
 #endif
 }
 
-class NativeBackend final : public KernelBackend {
+/// Denormals count as zero while it lives, in this thread.
+class FlushDenormals {
  public:
-  NativeBackend(const program::Program& program, const program::Image& image) {
+  explicit FlushDenormals(bool on) : on_(on) {
+#if defined(__x86_64__)
+    if (on_) saved_ = _mm_getcsr(), _mm_setcsr(saved_ | 0x8040u);
+#endif
+  }
+  ~FlushDenormals() {
+#if defined(__x86_64__)
+    if (on_) _mm_setcsr(saved_);
+#endif
+  }
+
+ private:
+  bool on_;
+  unsigned saved_ = 0;
+};
+
+using KernelEntry = void (*)(void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch,
+                             Fault* fault);
+
+class CpuDevice final : public HostDevice {
+ public:
+  CpuDevice(const program::Program& program, const program::Image& image) : isa_(image.isa) {
     int file = ::memfd_create("stax-kernels", MFD_CLOEXEC);
     if (file < 0) user_error("cannot make a memory file for native code; is /proc mounted?");
     size_t done = 0;
@@ -47,38 +75,52 @@ class NativeBackend final : public KernelBackend {
     for (const auto& k : program.kernels) {
       void* entry = ::dlsym(handle_, k.entry.c_str());
       if (!entry) throw InternalError("native code lacks kernel " + k.entry);
-      entries_.push_back(reinterpret_cast<KernelEntry>(entry));
+      kernels_.push_back({reinterpret_cast<KernelEntry>(entry), k.flush_denormals});
     }
   }
-  ~NativeBackend() override {
+  ~CpuDevice() override {
     if (handle_) ::dlclose(handle_), ::close(file_);
   }
-  void run(uint32_t kernel, void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch,
-           Fault* fault) override {
-    entries_[kernel](buffers, params, begin, end, scratch, fault);
+  std::string name() const override { return isa_; }
+  void launch(const Launch& l) override {
+    const Kernel& kernel = kernels_[l.kernel];
+    int wanted = l.iterations > 1 ? l.workers->worth(l.work) : 1;
+    l.workers->reserve(wanted > 1 ? l.workers->pool().threads() : 1, l.scratch_bytes);
+    if (wanted <= 1) return run(kernel, l, 0, l.iterations, 0);
+    struct Job {
+      const Kernel& kernel;
+      const Launch& launch;
+    } job{kernel, l};
+    auto function = [](void* self, int64_t begin, int64_t end, int worker) {
+      auto& j = *static_cast<Job*>(self);
+      run(j.kernel, j.launch, begin, end, worker);
+    };
+    l.workers->pool().run({function, &job}, l.iterations, wanted);
   }
 
  private:
+  struct Kernel {
+    KernelEntry entry;
+    bool flush_denormals;
+  };
+  static void run(const Kernel& kernel, const Launch& l, int64_t begin, int64_t end, int worker) {
+    FlushDenormals flush(kernel.flush_denormals);
+    kernel.entry(l.buffers.data(), l.params.data(), begin, end, l.workers->scratch(worker), l.fault);
+  }
+
+  std::string isa_;
   int file_ = -1;
   void* handle_ = nullptr;
-  std::vector<KernelEntry> entries_;
-};
-
-/// Of a program without kernels.
-class NoBackend final : public KernelBackend {
- public:
-  void run(uint32_t kernel, void* const*, const int64_t*, int64_t, int64_t, void*, Fault*) override {
-    throw InternalError("no kernel " + std::to_string(kernel));
-  }
+  std::vector<Kernel> kernels_;
 };
 
 }  // namespace
 
-std::unique_ptr<KernelBackend> map_native_image(const program::Program& program) {
-  if (program.kernels.empty()) return std::make_unique<NoBackend>();
+std::unique_ptr<Device> open_cpu(const program::Program& program) {
+  if (program.kernels.empty()) return std::make_unique<HostDevice>();
   for (const char* isa : {"avx512", "avx2", "baseline"})
     for (const program::Image& image : program.images)
-      if (image.isa == isa && executes(image.isa)) return std::make_unique<NativeBackend>(program, image);
+      if (image.isa == isa && executes(image.isa)) return std::make_unique<CpuDevice>(program, image);
   std::string have;
   for (const program::Image& image : program.images) have += (have.empty() ? "" : ", ") + image.isa;
   user_error("the program holds native code for {} and this machine executes none of it; compile it again here",
