@@ -94,7 +94,7 @@ class Done:
 
 
 def stax(*arguments, cwd=None, env=None, timeout=300):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("STAX_")} | (env or {})
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("STAX_")} | {"STAX_CACHE": "off"} | (env or {})
     done = subprocess.run([STAX, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=timeout, cwd=cwd, env=environment, stdin=subprocess.DEVNULL)
     return Done(done.returncode, done.stdout, done.stderr)
 

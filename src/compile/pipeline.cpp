@@ -46,6 +46,7 @@ Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
       emit::EmitOptions emit_options;
       emit_options.isa = isa;
       emit_options.threads = options.threads;
+      emit_options.cache = options.cache;
       emit::NativeImage image = emit::emit_native(natives, emit_options);
       compiled.program->images.push_back({std::string(emit::name_of(isa)), std::move(image.bytes)});
     });

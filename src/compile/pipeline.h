@@ -16,6 +16,7 @@ namespace stax::compile {
 struct CompileOptions {
   std::vector<emit::Isa> isas;  // images to make; none: the program runs on the loop interpreter only
   int threads = 1;
+  const DiskCache* cache = nullptr;  // of images
   PassContext passes;
 };
 

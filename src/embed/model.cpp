@@ -5,6 +5,7 @@
 // them: the runtime asks for their place before it makes them, so that they are written there; those for which that is
 // not possible (they depend on data, they are an input passed through, the place is strided or shared with an input)
 // are made in the runtime's memory and copied.
+#include <algorithm>
 #include <cstdlib>
 
 #include "embed/boundary.h"
@@ -112,7 +113,7 @@ class Places : public runtime::OutputPlaces {
                     model.output_places[k], "use Model::run_values(), which gives sequences");
   }
 
-  void* place(uint32_t output, const std::vector<int64_t>& extents, int64_t bytes) override {
+  void* place(uint32_t output, std::span<const int64_t> extents, int64_t bytes) override {
     MutableTensorView view = view_of(output, extents);
     data_[output] = view.data;
     if (!view.data) return nullptr;
@@ -140,7 +141,7 @@ class Places : public runtime::OutputPlaces {
 
  protected:
   /// Memory for an output of these extents; throws where there is none.
-  virtual MutableTensorView view_of(size_t output, const std::vector<int64_t>& extents) = 0;
+  virtual MutableTensorView view_of(size_t output, std::span<const int64_t> extents) = 0;
   Model::Impl& model_;
 
  private:
@@ -178,9 +179,9 @@ class GivenPlaces final : public Places {
   }
 
  private:
-  MutableTensorView view_of(size_t output, const std::vector<int64_t>& extents) override {
+  MutableTensorView view_of(size_t output, std::span<const int64_t> extents) override {
     const MutableTensorView& v = views_[output];
-    if (v.shape != extents)
+    if (!std::ranges::equal(v.shape, extents))
       throw Error(ErrorKind::kUser,
                   fmt::format("has the shape {}, and memory for {} is given", shape_text(extents), shape_text(v.shape)),
                   model_.output_places[output],
@@ -199,7 +200,7 @@ class AllocatedPlaces final : public Places {
   }
 
  private:
-  MutableTensorView view_of(size_t output, const std::vector<int64_t>& extents) override {
+  MutableTensorView view_of(size_t output, std::span<const int64_t> extents) override {
     DType t = model_.outputs[output].dtype;
     Given& given = given_[output];
     if (!given.asked) {
@@ -214,7 +215,7 @@ class AllocatedPlaces final : public Places {
                     fmt::format("the allocation callback gave no memory for the shape {}", shape_text(extents)),
                     model_.output_places[output], "let it return memory of that size, or let it throw");
     }
-    return {t, extents, given.data, {}};
+    return {t, Shape(extents.begin(), extents.end()), given.data, {}};
   }
   struct Given {
     bool asked = false;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "loop/loop_ir.h"
+#include "support/disk_cache.h"
 
 namespace stax::emit {
 
@@ -42,6 +43,7 @@ struct EmitOptions {
   Isa isa = Isa::kAvx512;
   int threads = 1;  // compile in that many threads; the image is the same whatever it is
   bool keep_text = false;
+  const DiskCache* cache = nullptr;  // where finished images are kept; not with keep_text
 };
 
 struct NativeImage {

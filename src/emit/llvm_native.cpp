@@ -4,9 +4,11 @@
 // A module holds a few kernels, so that what LLVM does once per module is shared; which ones depends on their number alone, never on the number
 // of threads. A kernel is emitted from a copy of its own, read back from its text: expression tables are not for several threads, and so equal
 // kernels give equal code whatever else their tables hold.
+#include <fmt/format.h>
 #include <llvm/Analysis/CGSCCPassManager.h>
 #include <llvm/Analysis/LoopAnalysisManager.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
+#include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -182,6 +184,17 @@ int vector_bytes(Isa isa) {
 NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions& options) {
   std::vector<Source> sources;
   for (const NativeKernel& each : kernels) sources.push_back({each.entry, loop::print(*each.kernel, true)});
+  NativeImage image;
+  image.isa = options.isa;
+  std::string key;
+  if (options.cache != nullptr && !options.keep_text) {
+    key = fmt::format("image of {}, LLVM {}, {}\n", build_id(), LLVM_VERSION_STRING, name_of(options.isa));
+    for (const Source& each : sources) key += each.entry + "\n" + each.text + "\n";
+    if (auto kept = options.cache->find(key)) {
+      image.bytes = std::move(*kept);
+      return image;
+    }
+  }
   const size_t count = (kernels.size() + kKernelsPerModule - 1) / kKernelsPerModule;
   std::vector<Unit> units(count);
   std::atomic<size_t> next = 0;
@@ -206,8 +219,6 @@ NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions
   for (std::thread& thread : threads) thread.join();
   if (fault) std::rethrow_exception(fault);
 
-  NativeImage image;
-  image.isa = options.isa;
   std::vector<std::string> objects;
   for (Unit& unit : units) {
     objects.push_back(std::move(unit.object));
@@ -215,6 +226,7 @@ NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions
     image.asm_text += unit.asm_text;
   }
   image.bytes = link_image(objects);
+  if (!key.empty()) options.cache->insert(key, image.bytes);
   return image;
 }
 

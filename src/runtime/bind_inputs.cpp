@@ -21,11 +21,7 @@ std::string shape_text(const InputSpec& spec, const Program& p) {
 void Context::bind_inputs(std::span<const Item> inputs) {
   if (inputs.size() != program_.inputs.size())
     user_error("the model has {} inputs and {} were given", program_.inputs.size(), inputs.size());
-  struct First {
-    const InputSpec* input = nullptr;
-    size_t axis = 0;
-  };
-  std::vector<First> bound(symbols_.size());
+  first_uses_.assign(symbols_.size(), {});
   for (size_t k = 0; k < inputs.size(); ++k) {
     const InputSpec& spec = program_.inputs[k];
     const ValueSpec& v = program_.values[spec.value];
@@ -43,19 +39,19 @@ void Context::bind_inputs(std::span<const Item> inputs) {
     if (t.dtype != v.dtype)
       user_error("input '{}' has type {}, expected {}; convert it before the call", spec.name,
                  ir::long_name_of(t.dtype), ir::long_name_of(v.dtype));
-    std::vector<int64_t> extents = t.extents;
+    size_t missing = 0;  // leading axes of a run-time rank that the tensor does not have
     if (spec.rank_symbol != kNone) {
-      if (extents.size() > spec.dims.size())
-        user_error("input '{}' has rank {}, at most {} is possible", spec.name, extents.size(), spec.dims.size());
-      symbols_[spec.rank_symbol] = static_cast<int64_t>(extents.size());
-      extents.insert(extents.begin(), spec.dims.size() - extents.size(), 1);
+      if (t.extents.size() > spec.dims.size())
+        user_error("input '{}' has rank {}, at most {} is possible", spec.name, t.extents.size(), spec.dims.size());
+      symbols_[spec.rank_symbol] = static_cast<int64_t>(t.extents.size());
+      missing = spec.dims.size() - t.extents.size();
     } else if (t.extents.size() != spec.dims.size()) {
       user_error("input '{}' has rank {} with shape [{}], expected rank {}: {}", spec.name, t.extents.size(),
                  fmt::join(t.extents, ", "), spec.dims.size(), shape_text(spec, program_));
     }
     for (size_t d = 0; d < spec.dims.size(); ++d) {
       const DimSpec& dim = spec.dims[d];
-      int64_t e = extents[d];
+      int64_t e = d < missing ? 1 : t.extents[d - missing];
       if (dim.symbol == kNone) {
         if (e != dim.constant)
           user_error("input '{}' has extent {} at axis {}, expected {}: its shape is {}", spec.name, e, d, dim.constant,
@@ -63,7 +59,7 @@ void Context::bind_inputs(std::span<const Item> inputs) {
         continue;
       }
       const SymbolSpec& symbol = program_.symbols[dim.symbol];
-      First& first = bound[dim.symbol];
+      FirstUse& first = first_uses_[dim.symbol];
       if (first.input) {
         if (symbols_[dim.symbol] != e)
           user_error("dim '{}' is {} in input '{}' (axis {}) but {} in input '{}' (axis {}); they must be equal",

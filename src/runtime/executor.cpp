@@ -123,6 +123,7 @@ Context::Context(Shared& shared)
   sequences_.resize(program_.values.size());
   iteration_.assign(program_.blocks.size(), 0);
   procedure_scratch_.resize(static_cast<size_t>(shared.pool.threads()));
+  first_uses_.resize(program_.symbols.size());
   for (const BlockSpec& b : program_.blocks) arenas_.emplace_back(b.segments.size());
   for (size_t v = 0; v < program_.values.size(); ++v) {
     if (program_.values[v].storage != Storage::kConstant) continue;
@@ -147,8 +148,8 @@ std::vector<std::optional<std::vector<int64_t>>> Context::output_extents(std::sp
   return result;
 }
 
-std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* statistics, bool profile,
-                                OutputPlaces* places) {
+void Context::call(std::span<const Item> inputs, std::vector<Item>& outputs, CallStatistics* statistics, bool profile,
+                   OutputPlaces* places) {
   statistics_ = statistics;
   places_ = places;
   profile_ = profile && statistics;
@@ -170,7 +171,7 @@ std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* st
   } release{*this};
   if (!shared_.unified) upload_inputs(inputs);
   run_block(0);
-  std::vector<Item> outputs = take_outputs();
+  take_outputs(outputs);
   if (statistics) {
     statistics->launches = launches_;
     statistics->versions_used.clear();
@@ -178,7 +179,6 @@ std::vector<Item> Context::call(std::span<const Item> inputs, CallStatistics* st
       if (used_[k]) statistics->versions_used.push_back(k);
   }
   shared_.statistics.launches += launches_;
-  return outputs;
 }
 
 void Context::upload_inputs(std::span<const Item> inputs) {
@@ -193,33 +193,35 @@ void Context::upload_inputs(std::span<const Item> inputs) {
   }
 }
 
-std::vector<Item> Context::take_outputs() {
+void Context::take_outputs(std::vector<Item>& outputs) {
   if (!shared_.unified) look_for_faults();
-  std::vector<Item> outputs;
+  outputs.resize(program_.outputs.size());
   for (uint32_t k = 0; k < program_.outputs.size(); ++k) {
     ValueRef v = program_.outputs[k].value;
-    Item& item = outputs.emplace_back();
+    Item& item = outputs[k];
     item.is_sequence = program_.values[v].is_sequence;
+    item.sequence.clear();
     if (item.is_sequence) {
+      item.tensor = {};
       item.sequence = *sequences_[v];
       continue;
     }
     void* place = nullptr;
     if (!shared_.unified && places_) {
       int64_t bytes = count_of(v) * static_cast<int64_t>(ir::byte_size(program_.values[v].dtype));
-      place = places_->place(k, extents_of(v), bytes);
+      extents_of(v, extents_);
+      place = places_->place(k, extents_, bytes);
       if (place && bytes > 0) shared_.device->copy_out(place, data_[v], static_cast<size_t>(bytes));
     }
     if (!place) {
-      item.tensor = tensor_of(v);
+      take_tensor(v, item.tensor);
       continue;
     }
     item.tensor.dtype = program_.values[v].dtype;
-    item.tensor.extents = extents_of(v);
+    extents_of(v, item.tensor.extents);
     item.tensor.data = place;
     item.tensor.owner = std::shared_ptr<void>(std::shared_ptr<void>(), place);
   }
-  return outputs;
 }
 
 // ---- segments
@@ -230,8 +232,14 @@ void Context::plan_first_segment() {
   key.clear();
   for (size_t s = 0; s < symbols_.size(); ++s)
     if (program_.symbol_points[s] == first.point) key.push_back(symbols_[s]);
-  if (auto plan = shared_.plans.find(key)) {
-    for (size_t k = 0; k < first.nodes.size(); ++k) values_[first.nodes[k]] = plan->values[k];
+  // The shape of the call before: its values are still here.
+  if (plan_ && plan_->symbols == key) {
+    ++shared_.statistics.plan_hits;
+    return;
+  }
+  plan_ = shared_.plans.find(key);
+  if (plan_) {
+    for (size_t k = 0; k < first.nodes.size(); ++k) values_[first.nodes[k]] = plan_->values[k];
     ++shared_.statistics.plan_hits;
     return;
   }
@@ -241,6 +249,7 @@ void Context::plan_first_segment() {
   plan->symbols = key;
   plan->values.reserve(first.nodes.size());
   for (ExprRef e : first.nodes) plan->values.push_back(values_[e]);
+  plan_ = plan;
   shared_.plans.insert(std::move(plan));
 }
 
@@ -294,13 +303,14 @@ void Context::allocate_result(uint32_t block, ValueRef v, std::string_view sourc
   }
   if (places_ && shared_.unified && block == 0 && shared_.placed_output[v] != kNone) {
     uint32_t output = shared_.placed_output[v];
-    if (void* place = places_->place(output, extents_of(program_.outputs[output].value), value(spec.bytes))) {
+    extents_of(program_.outputs[output].value, extents_);
+    if (void* place = places_->place(output, extents_, value(spec.bytes))) {
       owners_[v] = std::shared_ptr<void>(std::shared_ptr<void>(), place);
       data_[v] = place;
       return;
     }
   }
-  owners_[v] = shared_.memory->allocate(value(spec.bytes), std::string(source));
+  owners_[v] = shared_.memory->allocate(value(spec.bytes), source);
   data_[v] = owners_[v].get();
 }
 
@@ -440,12 +450,18 @@ std::vector<int64_t> Context::padded_extents_of(ValueRef v) const {
   return r;
 }
 
-std::vector<int64_t> Context::extents_of(ValueRef v) const {
-  std::vector<int64_t> r = padded_extents_of(v);
+void Context::extents_of(ValueRef v, std::vector<int64_t>& r) const {
+  r.clear();
+  for (ExprRef e : program_.values[v].extents) r.push_back(value(e));
   if (program_.values[v].rank != kNone) {
     int64_t rank = std::clamp<int64_t>(value(program_.values[v].rank), 0, static_cast<int64_t>(r.size()));
     r.erase(r.begin(), r.end() - rank);
   }
+}
+
+std::vector<int64_t> Context::extents_of(ValueRef v) const {
+  std::vector<int64_t> r;
+  extents_of(v, r);
   return r;
 }
 

@@ -65,7 +65,8 @@ struct Place {
 class Context {
  public:
   explicit Context(Shared& shared);
-  std::vector<Item> call(std::span<const Item> inputs, CallStatistics* statistics, bool profile, OutputPlaces* places);
+  void call(std::span<const Item> inputs, std::vector<Item>& outputs, CallStatistics* statistics, bool profile,
+            OutputPlaces* places);
   std::vector<std::optional<std::vector<int64_t>>> output_extents(std::span<const Item> inputs);
 
  private:
@@ -80,7 +81,7 @@ class Context {
 
   void bind_inputs(std::span<const Item> inputs);
   void upload_inputs(std::span<const Item> inputs);
-  std::vector<Item> take_outputs();
+  void take_outputs(std::vector<Item>& outputs);
   void plan_first_segment();
   void run_block(uint32_t block);
   void enter_segment(uint32_t block, uint32_t segment);
@@ -131,13 +132,20 @@ class Context {
 
   /// True extents of a tensor value (leading ones of a run-time rank dropped).
   std::vector<int64_t> extents_of(ValueRef v) const;
+  void extents_of(ValueRef v, std::vector<int64_t>& extents) const;
   std::vector<int64_t> padded_extents_of(ValueRef v) const;
   int64_t count_of(ValueRef v) const;
   int64_t read_int(ValueRef v);  // of one element
   void define(uint32_t symbol, int64_t value, std::string_view source);
   void bind(const std::vector<program::ExtentBinding>& bindings, uint32_t output, const std::vector<int64_t>& extents,
             std::string_view source);
-  Tensor tensor_of(ValueRef v);  // in host memory of its own
+  /// In host memory of its own; the extents' memory is used again.
+  void take_tensor(ValueRef v, Tensor& t);
+  Tensor tensor_of(ValueRef v) {
+    Tensor t;
+    take_tensor(v, t);
+    return t;
+  }
   void set_tensor(ValueRef v, const Tensor& t, std::string_view source);
   int64_t value(ExprRef e) const { return values_[e]; }
 
@@ -164,7 +172,14 @@ class Context {
   bool launched_ = false;  // since the last look for faults
   std::vector<int64_t> params_;
   std::vector<void*> buffers_;
-  std::vector<int64_t> key_;  // of the shape plan
+  std::vector<int64_t> key_;               // of the shape plan
+  std::shared_ptr<const ShapePlan> plan_;  // whose values the first segment's nodes have
+  struct FirstUse {
+    const program::InputSpec* input = nullptr;
+    size_t axis = 0;
+  };
+  std::vector<FirstUse> first_uses_;  // by symbol, while inputs are bound
+  std::vector<int64_t> extents_;      // of one output
   CallStatistics* statistics_ = nullptr;
   OutputPlaces* places_ = nullptr;
   bool profile_ = false;

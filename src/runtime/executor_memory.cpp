@@ -14,7 +14,7 @@ void Context::copy(void* to, const void* from, int64_t bytes) {
 }
 
 void* Context::allocate_owned(ValueRef v, int64_t bytes, std::string_view source) {
-  owners_[v] = shared_.memory->allocate(bytes, std::string(source));
+  owners_[v] = shared_.memory->allocate(bytes, source);
   host_[v] = nullptr;
   return data_[v] = owners_[v].get();
 }
@@ -67,25 +67,23 @@ void Context::raise(const Fault& fault, const std::string& source) const {
              fault.extent, -fault.extent, fault.extent - 1);
 }
 
-Tensor Context::tensor_of(ValueRef v) {
-  Tensor t;
+void Context::take_tensor(ValueRef v, Tensor& t) {
   t.dtype = program_.values[v].dtype;
-  t.extents = extents_of(v);
+  extents_of(v, t.extents);
   if (shared_.unified && owners_[v]) {
     t.owner = owners_[v];
     t.data = data_[v];
-    return t;
+    return;
   }
   int64_t bytes = count_of(v) * static_cast<int64_t>(ir::byte_size(t.dtype));
   t.owner = shared_.host_memory->allocate(bytes, program_.values[v].name);
   t.data = t.owner.get();
-  if (bytes == 0) return t;
+  if (bytes == 0) return;
   if (!shared_.unified) look_for_faults();
   if (host_[v])
     std::memcpy(t.owner.get(), host_[v], static_cast<size_t>(bytes));
   else
     shared_.device->copy_out(t.owner.get(), data_[v], static_cast<size_t>(bytes));
-  return t;
 }
 
 void Context::set_tensor(ValueRef v, const Tensor& t, std::string_view source) {

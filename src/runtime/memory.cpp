@@ -18,6 +18,46 @@ size_t rounded(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+/// Memory for the reference counts of blocks, kept by each thread for its next ones: a call that takes blocks and gives them back does not ask the
+/// heap each time.
+class CountBlocks {
+ public:
+  static constexpr size_t kBytes = 128;
+  ~CountBlocks() {
+    closed_ = true;
+    for (; kept_ > 0; --kept_) ::operator delete(blocks_[kept_ - 1]);
+  }
+  void* take() { return kept_ > 0 ? blocks_[--kept_] : ::operator new(kBytes); }
+  void give(void* p) {
+    if (closed_ || kept_ == std::size(blocks_)) return ::operator delete(p);
+    blocks_[kept_++] = p;
+  }
+
+ private:
+  void* blocks_[64];
+  size_t kept_ = 0;
+  bool closed_ = false;
+};
+thread_local CountBlocks count_blocks;
+
+template <class T>
+struct CountAllocator {
+  using value_type = T;
+  CountAllocator() = default;
+  template <class U>
+  explicit(false) CountAllocator(const CountAllocator<U>&) {}
+  T* allocate(size_t n) {
+    static_assert(sizeof(T) <= CountBlocks::kBytes && alignof(T) <= alignof(std::max_align_t));
+    STAX_ASSERT(n == 1);
+    return static_cast<T*>(count_blocks.take());
+  }
+  void deallocate(T* p, size_t) { count_blocks.give(p); }
+  template <class U>
+  bool operator==(const CountAllocator<U>&) const {
+    return true;
+  }
+};
+
 }  // namespace
 
 MemoryPool::~MemoryPool() { trim(); }
@@ -29,7 +69,7 @@ void MemoryPool::trim() {
   free_bytes_ = 0;
 }
 
-std::shared_ptr<void> MemoryPool::allocate(int64_t bytes, const std::string& what) {
+std::shared_ptr<void> MemoryPool::allocate(int64_t bytes, std::string_view what) {
   if (bytes < 0 || bytes > kMaxBytes)
     user_error("{}: cannot allocate {} bytes; check the sizes that lead to this shape", what, bytes);
   size_t size = rounded(std::max<size_t>(64, static_cast<size_t>(bytes)));
@@ -54,7 +94,7 @@ std::shared_ptr<void> MemoryPool::allocate(int64_t bytes, const std::string& wha
   int64_t now = live_.fetch_add(static_cast<int64_t>(size)) + static_cast<int64_t>(size);
   for (int64_t peak = peak_.load(); now > peak && !peak_.compare_exchange_weak(peak, now);) {
   }
-  return std::shared_ptr<void>(data, [self = shared_from_this(), size](void* p) { self->give_back(p, size); });
+  return {data, [self = shared_from_this(), size](void* p) { self->give_back(p, size); }, CountAllocator<char>()};
 }
 
 void MemoryPool::give_back(void* data, size_t bytes) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/device.h"
@@ -19,7 +19,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   explicit MemoryPool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   ~MemoryPool();
   /// UserError that names `what` and the bytes if the memory cannot be had. Never null; `bytes` of 0 gives a block of 64.
-  std::shared_ptr<void> allocate(int64_t bytes, const std::string& what);
+  std::shared_ptr<void> allocate(int64_t bytes, std::string_view what);
   /// Counts memory that lives elsewhere (weights).
   void count_external(int64_t bytes);
   int64_t peak_bytes() const { return peak_.load(); }

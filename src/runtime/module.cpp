@@ -52,10 +52,16 @@ const program::Program& Module::program() const { return *impl_->shared.program;
 
 std::vector<Item> Module::run(std::span<const Item> inputs, CallStatistics* statistics, bool profile,
                               OutputPlaces* places) {
-  Impl::Borrowed context(*impl_);
-  std::vector<Item> outputs = context->call(inputs, statistics, profile, places);
-  impl_->shared.statistics.peak_bytes = impl_->shared.memory->peak_bytes();
+  std::vector<Item> outputs;
+  run(inputs, outputs, statistics, profile, places);
   return outputs;
+}
+
+void Module::run(std::span<const Item> inputs, std::vector<Item>& outputs, CallStatistics* statistics, bool profile,
+                 OutputPlaces* places) {
+  Impl::Borrowed context(*impl_);
+  context->call(inputs, outputs, statistics, profile, places);
+  impl_->shared.statistics.peak_bytes = impl_->shared.memory->peak_bytes();
 }
 
 std::vector<std::optional<std::vector<int64_t>>> Module::output_extents(std::span<const Item> inputs) {

@@ -61,7 +61,7 @@ class OutputPlaces {
  public:
   virtual ~OutputPlaces() = default;
   /// Memory of that many bytes, aligned for the element type and apart from all inputs; null: the runtime's own.
-  virtual void* place(uint32_t output, const std::vector<int64_t>& extents, int64_t bytes) = 0;
+  virtual void* place(uint32_t output, std::span<const int64_t> extents, int64_t bytes) = 0;
 };
 
 /// A loaded program. run() may be called by several threads at once.
@@ -76,6 +76,10 @@ class Module {
   /// A result whose data is in a place of the caller's has an owner that owns nothing.
   std::vector<Item> run(std::span<const Item> inputs, CallStatistics* statistics = nullptr, bool profile = false,
                         OutputPlaces* places = nullptr);
+  /// The same into `outputs`, whose memory is used again: a call at a shape seen before whose outputs are all placed, and whose program is free of
+  /// branches, loops and data-dependent extents, asks the heap for nothing.
+  void run(std::span<const Item> inputs, std::vector<Item>& outputs, CallStatistics* statistics = nullptr,
+           bool profile = false, OutputPlaces* places = nullptr);
   /// The extents of each output for inputs of these types and extents (data is not looked at); none where they depend on data, and for sequences.
   std::vector<std::optional<std::vector<int64_t>>> output_extents(std::span<const Item> inputs);
   const Statistics& statistics() const;

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A kernel of a small shape takes about as long as waking a thread does, so a hand-over must not ask the system for anything while workers still
+// spin, and a caller must not wait for workers that never came.
+//
+// One word says what is to be done: the number of the job, how many workers may still join it, and how many are at it. The caller publishes a job
+// by writing the word. A worker joins by one compare-and-swap, which fails if the job is another by then. When the caller finds no iterations left,
+// it takes back the places that nobody took and waits for those who came, each of which is at its last chunk. A worker that wakes too late finds no
+// place and touches nothing of the job.
 #include "runtime/thread_pool.h"
 
 #include <algorithm>
@@ -25,17 +33,21 @@ void relax() {
 
 constexpr int kSpins = 4000;  // tens of microseconds
 
+// Fields of the word.
+constexpr uint64_t kActive = 1, kActiveMask = 0xFFF;
+constexpr uint64_t kPlace = uint64_t{1} << 12, kPlacesMask = uint64_t{0xFFF} << 12;
+constexpr uint64_t kJob = uint64_t{1} << 24;
+constexpr int kMostWorkers = 0xFFF;
+
 }  // namespace
 
 struct ThreadPool::Impl {
-  // A job is published by raising `generation`; a worker takes part if its number is below `wanted`, and reports by lowering `running`.
-  std::atomic<uint64_t> generation{0};
-  std::atomic<int> running{0};
-  std::atomic<int64_t> next{0};
-  std::atomic<bool> stop{false};
-  RangeTask task;
+  alignas(64) std::atomic<uint64_t> word{0};
+  alignas(64) std::atomic<int64_t> next{0};  // iteration that nobody has
+  // Written before the word is, read by those who joined.
+  alignas(64) RangeTask task;
   int64_t iterations = 0, chunk = 1;
-  int wanted = 0;
+  std::atomic<bool> stop{false};
   std::mutex mutex;  // protects sleeping
   std::condition_variable wake;
   std::atomic<int> sleepers{0};
@@ -50,30 +62,42 @@ struct ThreadPool::Impl {
     }
   }
 
+  /// Joins the job that there is, if it has a place and is not `done`, the last one that this worker joined.
+  bool join(uint64_t& done) {
+    uint64_t w = word.load(std::memory_order_acquire);
+    while ((w & kPlacesMask) != 0 && w / kJob != done) {
+      if (!word.compare_exchange_weak(w, w - kPlace + kActive, std::memory_order_acq_rel)) continue;
+      done = w / kJob;
+      return true;
+    }
+    return false;
+  }
+
   void work(int worker) {
-    uint64_t seen = 0;
-    for (;;) {
-      int spins = 0;
-      while (generation.load(std::memory_order_acquire) == seen && !stop.load(std::memory_order_relaxed)) {
-        if (++spins < kSpins) {
-          relax();
-          continue;
-        }
+    uint64_t done = 0;
+    for (int spins = 0; !stop.load(std::memory_order_relaxed);) {
+      if (join(done)) {
+        take_part(worker);
+        word.fetch_sub(kActive, std::memory_order_release);
+        spins = 0;
+      } else if (++spins < kSpins) {
+        relax();
+      } else {
         std::unique_lock lock(mutex);
         sleepers.fetch_add(1);
-        wake.wait(lock, [&] { return generation.load() != seen || stop.load(); });
+        wake.wait(lock, [&] {
+          uint64_t w = word.load();
+          return ((w & kPlacesMask) != 0 && w / kJob != done) || stop.load();
+        });
         sleepers.fetch_sub(1);
+        spins = 0;
       }
-      if (stop.load()) return;
-      seen = generation.load(std::memory_order_acquire);
-      if (worker < wanted) take_part(worker);
-      running.fetch_sub(1, std::memory_order_acq_rel);
     }
   }
 };
 
 ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
-  for (int k = 1; k < threads; ++k) impl_->workers.emplace_back([this, k] { impl_->work(k); });
+  for (int k = 1; k < std::min(threads, kMostWorkers); ++k) impl_->workers.emplace_back([this, k] { impl_->work(k); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -98,16 +122,23 @@ void ThreadPool::run(RangeTask task, int64_t iterations, int wanted) {
   p.task = task;
   p.iterations = iterations;
   p.chunk = std::max<int64_t>(1, iterations / (wanted * 4));
-  p.wanted = wanted;
   p.next.store(0, std::memory_order_relaxed);
-  p.running.store(static_cast<int>(p.workers.size()), std::memory_order_relaxed);
-  p.generation.fetch_add(1, std::memory_order_seq_cst);
-  if (p.sleepers.load(std::memory_order_seq_cst) > 0) {
+  // Nobody is at a job, and only the caller starts one.
+  uint64_t job = p.word.load(std::memory_order_relaxed) / kJob + 1;
+  p.word.store(job * kJob + static_cast<uint64_t>(wanted - 1) * kPlace, std::memory_order_seq_cst);
+  if (p.sleepers.load(std::memory_order_seq_cst) > static_cast<int>(p.workers.size()) - (wanted - 1)) {
+    // Fewer spin than are wanted.
     std::lock_guard lock(p.mutex);
     p.wake.notify_all();
   }
   p.take_part(0);
-  while (p.running.load(std::memory_order_acquire) > 0) relax();
+  p.word.fetch_and(~kPlacesMask, std::memory_order_acq_rel);
+  for (int spins = 0; (p.word.load(std::memory_order_acquire) & kActiveMask) != 0;) {
+    if (++spins < kSpins)
+      relax();
+    else
+      std::this_thread::yield();  // the thread that it waits for may want this core
+  }
 }
 
 }  // namespace stax::runtime

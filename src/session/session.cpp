@@ -113,6 +113,8 @@ std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph,
   compile::CompileOptions compile_options;
   compile_options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (options.device == "cpu") compile_options.isas = isas_for_host();
+  std::unique_ptr<DiskCache> cache = user_cache();
+  compile_options.cache = cache.get();
   compile::Compiled compiled = compile::compile_graph(*graph, compile_options);
   graph.reset();
   return make_program_session(compiled.program, options, compile_ms + ms_since(start), 0.0,

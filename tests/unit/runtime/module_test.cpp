@@ -10,6 +10,7 @@
 #include "support/error.h"
 #include "unit/program/sample_program.h"
 #include "unit/runtime/fake_device.h"
+#include "unit/runtime/heap_requests.h"
 
 namespace stax::runtime {
 namespace {
@@ -279,6 +280,47 @@ TEST(Module, VersionsAreChosenByTheirGuardsAndMayBeForced) {
   EXPECT_EQ(used(*all, 1), std::vector<uint32_t>{1});
 }
 
+TEST(Module, AShapeSeenBeforeAsksTheHeapForNothing) {
+  class Here final : public OutputPlaces {
+   public:
+    void* place(uint32_t, std::span<const int64_t>, int64_t) override { return data; }
+    alignas(64) float data[1000];
+  } places;
+  for (const int threads : {1, 3}) {
+    Module m = module_of(threads);
+    std::vector<std::vector<Item>> shapes;
+    for (const int64_t n : {5, 100, 0, 31}) shapes.push_back(inputs_of(n));
+    std::vector<Item> outputs;
+    for (int round = 0; round < 6; ++round) {
+      for (const std::vector<Item>& inputs : shapes) {
+        const int64_t before = heap_requests();
+        m.run(inputs, outputs, nullptr, false, &places);
+        const int64_t asked = heap_requests() - before;
+        if (round > 0) {
+          EXPECT_EQ(asked, 0) << "round " << round << ", " << inputs[0].tensor.extents[0] << " elements";
+        }
+        EXPECT_EQ(outputs[0].tensor.data, places.data);
+        expect_result(outputs, inputs[0].tensor.extents[0]);
+      }
+    }
+    EXPECT_EQ(m.statistics().plan_hits.load(), 5 * 4);
+  }
+}
+
+TEST(Module, ResultsInTheRuntimesMemoryAskTheHeapForNothingEither) {
+  Module m = module_of(1);
+  const std::vector<Item> inputs = inputs_of(50);
+  std::vector<Item> outputs;
+  for (int round = 0; round < 6; ++round) {
+    const int64_t before = heap_requests();
+    m.run(inputs, outputs);
+    if (round > 2) {
+      EXPECT_EQ(heap_requests(), before);
+    }
+    expect_result(outputs, 50);
+  }
+}
+
 // ---- a device with memory of its own
 
 std::unique_ptr<FakeDevice> fake() {
@@ -309,9 +351,9 @@ TEST(ModuleOnADevice, FaultsAreNamedLateAndLeaveNothingBehind) {
 TEST(ModuleOnADevice, OutputsGoToTheCallersPlaces) {
   class Places final : public OutputPlaces {
    public:
-    void* place(uint32_t output, const std::vector<int64_t>& extents, int64_t bytes) override {
+    void* place(uint32_t output, std::span<const int64_t> extents, int64_t bytes) override {
       EXPECT_EQ(output, 0u);
-      EXPECT_EQ(extents, (std::vector<int64_t>{5}));
+      EXPECT_EQ(std::vector<int64_t>(extents.begin(), extents.end()), (std::vector<int64_t>{5}));
       EXPECT_EQ(bytes, 20);
       return here;
     }

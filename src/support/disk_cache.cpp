@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/disk_cache.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "support/hash.h"
+
+namespace stax {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kMagic[8] = {'S', 'T', 'A', 'X', 'K', 'E', 'P', 'T'};
+constexpr const char* kSuffix = ".kept";
+constexpr const char* kUnfinished = ".part";
+constexpr int64_t kUserCacheBytes = int64_t{1} << 30;
+// What a process that died has left is removed after this long.
+constexpr auto kUnfinishedFor = std::chrono::hours(1);
+
+struct Header {
+  char magic[8];
+  uint64_t key_bytes, bytes, checksum;
+};
+
+uint64_t checksum_of(std::string_view key, std::span<const uint8_t> bytes) {
+  return hash_bytes(std::as_bytes(bytes), hash_bytes(key, bytes.size()));
+}
+
+std::optional<std::string> read_whole(const std::string& path) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) return std::nullopt;
+  const std::streamoff size = in.tellg();
+  if (size < 0) return std::nullopt;
+  std::string text(static_cast<size_t>(size), '\0');
+  in.seekg(0);
+  in.read(text.data(), size);
+  if (in.gcount() != size) return std::nullopt;
+  return text;
+}
+
+}  // namespace
+
+std::string DiskCache::path_of(std::string_view key) const {
+  return fmt::format("{}/{:016x}{:016x}{}", folder_, hash_bytes(key, 1), hash_bytes(key, 2), kSuffix);
+}
+
+bool DiskCache::prepare_folder() const {
+  std::error_code error;
+  if (!fs::exists(folder_, error)) {
+    fs::create_directories(fs::path(folder_).parent_path(), error);
+    ::mkdir(folder_.c_str(), 0700);
+  }
+  struct stat status{};
+  return ::stat(folder_.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() &&
+         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+std::optional<std::vector<uint8_t>> DiskCache::find(std::string_view key) const {
+  const std::string path = path_of(key);
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0 || !prepare_folder()) return std::nullopt;
+  const std::optional<std::string> file = read_whole(path);
+  if (!file) return std::nullopt;
+  Header header{};
+  bool whole = file->size() >= sizeof header;
+  if (whole) {
+    std::memcpy(&header, file->data(), sizeof header);
+    const size_t rest = file->size() - sizeof header;
+    whole = std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.key_bytes <= rest &&
+            header.bytes == rest - header.key_bytes;
+  }
+  if (whole) {
+    const std::string_view kept_key(file->data() + sizeof header, header.key_bytes);
+    const auto* data = reinterpret_cast<const uint8_t*>(kept_key.data() + kept_key.size());
+    const std::span<const uint8_t> bytes(data, header.bytes);
+    if (checksum_of(kept_key, bytes) == header.checksum) {
+      if (kept_key != key) return std::nullopt;
+      ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // used now
+      return std::vector<uint8_t>(bytes.begin(), bytes.end());
+    }
+  }
+  ::unlink(path.c_str());
+  return std::nullopt;
+}
+
+void DiskCache::insert(std::string_view key, std::span<const uint8_t> bytes) const {
+  Header header{{}, key.size(), bytes.size(), checksum_of(key, bytes)};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  if (static_cast<int64_t>(sizeof header + key.size() + bytes.size()) > most_bytes_ / 4 || !prepare_folder()) return;
+  static std::atomic<uint64_t> number{0};
+  const std::string path = path_of(key);
+  const std::string unfinished = fmt::format("{}.{}.{}{}", path, ::getpid(), number++, kUnfinished);
+  {
+    std::ofstream out(unfinished, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&header), sizeof header);
+    out.write(key.data(), static_cast<std::streamsize>(key.size()));
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    out.flush();
+    if (!out) {
+      ::unlink(unfinished.c_str());
+      return;
+    }
+  }
+  if (::rename(unfinished.c_str(), path.c_str()) != 0) ::unlink(unfinished.c_str());
+  evict();
+}
+
+void DiskCache::evict() const {
+  struct Entry {
+    fs::file_time_type used;
+    int64_t bytes;
+    fs::path path;
+  };
+  std::vector<Entry> entries;
+  int64_t sum = 0;
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+    std::error_code gone;  // by another process
+    const Entry e{fs::last_write_time(it->path(), gone), static_cast<int64_t>(fs::file_size(it->path(), gone)),
+                  it->path()};
+    if (gone) continue;
+    if (e.path.extension() == kUnfinished && now - e.used > kUnfinishedFor) {
+      fs::remove(e.path, gone);
+    } else if (e.path.extension() == kSuffix) {
+      sum += e.bytes;
+      entries.push_back(e);
+    }
+  }
+  if (sum <= most_bytes_) return;
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& e : entries) {
+    if (sum <= most_bytes_ / 10 * 9) break;  // a little more, so that not every insertion has to
+    fs::remove(e.path, error);
+    sum -= e.bytes;
+  }
+}
+
+std::unique_ptr<DiskCache> user_cache() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  std::string folder = variable("STAX_CACHE");
+  if (folder == "off") return nullptr;
+  if (folder.empty()) {
+    const std::string base = variable("XDG_CACHE_HOME"), home = variable("HOME");
+    if (base.empty() && home.empty()) return nullptr;
+    folder = (base.empty() ? home + "/.cache" : base) + "/stax";
+  }
+  return std::make_unique<DiskCache>(folder, kUserCacheBytes);
+}
+
+std::string build_id() {
+  // The linker's note of the object that this function is in: of the program, or of the library.
+  struct Search {
+    uintptr_t here;
+    std::string id;
+  } search{reinterpret_cast<uintptr_t>(&build_id), {}};
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        auto& s = *static_cast<Search*>(data);
+        const std::span<const ElfW(Phdr)> parts(info->dlpi_phdr, info->dlpi_phnum);
+        const bool mine = std::any_of(parts.begin(), parts.end(), [&](const ElfW(Phdr) & p) {
+          return p.p_type == PT_LOAD && s.here - (info->dlpi_addr + p.p_vaddr) < p.p_memsz;
+        });
+        if (!mine) return 0;
+        for (const ElfW(Phdr) & p : parts) {
+          if (p.p_type != PT_NOTE) continue;
+          const auto* at = reinterpret_cast<const char*>(info->dlpi_addr + p.p_vaddr);
+          const char* end = at + p.p_memsz;
+          while (at + sizeof(ElfW(Nhdr)) <= end) {
+            ElfW(Nhdr) note{};
+            std::memcpy(&note, at, sizeof note);
+            const char* name = at + sizeof note;
+            const char* content = name + (note.n_namesz + 3) / 4 * 4;
+            if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
+              for (size_t k = 0; k < note.n_descsz; ++k)
+                s.id += fmt::format("{:02x}", static_cast<unsigned char>(content[k]));
+              return 1;
+            }
+            at = content + (note.n_descsz + 3) / 4 * 4;
+          }
+        }
+        // Linked without a note: the file and its time have to do.
+        const std::string path =
+            info->dlpi_name != nullptr && *info->dlpi_name != 0 ? info->dlpi_name : "/proc/self/exe";
+        struct stat status{};
+        if (::stat(path.c_str(), &status) == 0)
+          s.id = fmt::format("{}:{}:{}:{}.{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                             status.st_mtim.tv_nsec);
+        return 1;
+      },
+      &search);
+  return search.id;
+}
+
+}  // namespace stax
