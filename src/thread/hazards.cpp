@@ -2,6 +2,7 @@
 #include "thread/hazards.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "support/error.h"
 #include "support/overloaded.h"
@@ -47,18 +48,35 @@ std::vector<Access> accesses_of(const Kernel& kernel, const StmtNode& s, const s
   return result;
 }
 
-bool Hazards::may_meet(const Access& earlier, const Access& later) {
-  if (earlier.slot != later.slot || (earlier.kind == AccessKind::kRead && later.kind == AccessKind::kRead))
-    return false;
-  if (earlier.kind == AccessKind::kAtomic && later.kind == AccessKind::kAtomic) return false;
-  const size_t key =
-      (reinterpret_cast<size_t>(earlier.index.node()) >> 4) * 31 + (reinterpret_cast<size_t>(later.index.node()) >> 4);
-  std::vector<Known>& known = known_[key];
-  for (const Known& k : known)
-    if (k.a == earlier && k.b == later) return k.may_meet;
-  const bool result = may_be_equal(earlier, later, kMostSplits);
-  known.push_back({earlier, later, result});
-  return result;
+int Hazards::number_of(Access access) {
+  size_t hash = std::hash<const void*>()(access.index.node()) * 31 + static_cast<size_t>(access.slot);
+  for (const Guard& g : access.guards) hash = hash * 31 + std::hash<const void*>()(g.condition.node());
+  std::vector<int>& numbers = numbers_[hash];
+  for (int number : numbers)
+    if (accesses_[static_cast<size_t>(number)] == access) return number;
+  accesses_.push_back(std::move(access));
+  numbers.push_back(static_cast<int>(accesses_.size()) - 1);
+  return numbers.back();
+}
+
+int Hazards::substituted(int number, Expr var, Expr by) {
+  const auto [found, is_new] = substituted_.try_emplace({number, var.node(), by.node()});
+  if (!is_new) return found->second;
+  Access copy = access(number);
+  const symbolic::Substitution map{{var.node(), by}};
+  copy.index = ir::substitute(copy.index, map);
+  for (Guard& g : copy.guards) g.condition = ir::substitute(g.condition, map);
+  return found->second = number_of(std::move(copy));
+}
+
+bool Hazards::may_meet(int earlier, int later) {
+  const Access &a = access(earlier), &b = access(later);
+  if (a.slot != b.slot || (a.kind == AccessKind::kRead && b.kind == AccessKind::kRead)) return false;
+  if (a.kind == AccessKind::kAtomic && b.kind == AccessKind::kAtomic) return false;
+  const uint64_t key = static_cast<uint64_t>(earlier) << 32 | static_cast<uint64_t>(later);
+  const auto [found, is_new] = known_.try_emplace(key);
+  if (is_new) found->second = may_be_equal(a, b, kMostSplits);
+  return found->second;
 }
 
 Expr Hazards::another(Expr var) {
@@ -139,29 +157,189 @@ const std::vector<int64_t>& Hazards::values_of(Expr of_thread) const {
   return values;
 }
 
-std::optional<Hazards::Place> Hazards::place_of(Expr index) const {
+std::optional<Hazards::Place> Hazards::place_of(Expr e) const {
   Place place{kernel_.context->exprs.constant(0), kernel_.context->exprs.constant(0)};
   const auto take = [&](Expr term) {
     Expr& part = symbolic::depends_on(term, kernel_.thread) ? place.of_thread : place.rest;
     part = part + term;
   };
-  if (index.kind() == ExprKind::kAdd) {
-    for (Expr term : index.args()) take(term);
+  if (e.kind() == ExprKind::kAdd) {
+    for (Expr term : e.args()) take(term);
   } else {
-    take(index);
+    take(e);
   }
   if (!is_of_thread_alone(place.of_thread)) return std::nullopt;
   return place;
 }
 
-bool Hazards::values_meet(const Access& a, const Place& at, const Access& b, const Place& bt) const {
+// ---- Strides that are parameters
+
+namespace {
+
+/// A sum by the parameters that its terms have as factors, and what has none.
+struct Digits {
+  struct Part {
+    std::vector<Expr> base;  // sorted
+    Expr digit;
+  };
+  std::vector<Part> parts;
+  Expr last;
+
+  explicit Digits(Expr e) : last(e.table().constant(0)) {
+    if (e.kind() == ExprKind::kAdd) {
+      for (Expr term : e.args()) take(term);
+    } else {
+      take(e);
+    }
+  }
+
+  bool is_multiple_of(const std::vector<Expr>& base) const {
+    return std::all_of(parts.begin(), parts.end(), [&](const Part& p) {
+      return std::includes(p.base.begin(), p.base.end(), base.begin(), base.end(), before);
+    });
+  }
+
+  /// What is left above the last digit: (this - last) / base.
+  void shift_by(const std::vector<Expr>& base) {
+    last = last.table().constant(0);
+    for (Part& p : std::exchange(parts, {})) {
+      std::vector<Expr> rest;
+      std::set_difference(p.base.begin(), p.base.end(), base.begin(), base.end(), std::back_inserter(rest), before);
+      add(std::move(rest), p.digit);
+    }
+  }
+
+ private:
+  static bool before(Expr a, Expr b) { return a.id() < b.id(); }
+
+  static bool is_parameter(Expr e) {
+    const std::vector<Expr> symbols = symbolic::free_symbols(e);
+    return !symbols.empty() && std::all_of(symbols.begin(), symbols.end(),
+                                           [](Expr s) { return s.symbol().kind == symbolic::SymbolKind::kParam; });
+  }
+
+  void take(Expr term) {
+    std::vector<Expr> base;
+    Expr digit = term.table().constant(1);
+    const auto factor = [&](Expr f) {
+      if (is_parameter(f)) {
+        base.push_back(f);
+      } else {
+        digit = digit * f;
+      }
+    };
+    if (term.kind() == ExprKind::kMul) {
+      for (Expr f : term.args()) factor(f);
+    } else {
+      factor(term);
+    }
+    std::sort(base.begin(), base.end(), before);
+    add(std::move(base), digit);
+  }
+
+  void add(std::vector<Expr> base, Expr digit) {
+    if (base.empty()) {
+      last = last + digit;
+      return;
+    }
+    for (Part& p : parts) {
+      if (p.base != base) continue;
+      p.digit = p.digit + digit;
+      return;
+    }
+    parts.push_back({std::move(base), digit});
+  }
+};
+
+}  // namespace
+
+symbolic::ConstraintSet& Hazards::facts_of(const std::vector<Guard>& guards) {
+  for (auto& [known, facts] : facts_)
+    if (known == guards) return facts;
+  symbolic::ConstraintSet facts;
+  for (int k = 0; k < 3; ++k) facts.assume_true(symbolic::less(kernel_.block_index[k], kernel_.grid[k]));
+  const std::function<void(Scalar, bool)> assume = [&](Scalar condition, bool holds) {
+    if (condition->kind == ir::ScalarKind::kCast && condition->dtype == DType::kBool) {
+      if (const Expr e = ir::as_expr(condition->args[0])) facts.assume_true(holds ? e : symbolic::logical_not(e));
+    } else if (condition->kind == ir::ScalarKind::kOp &&
+               condition->op == (holds ? ir::ScalarOp::kAnd : ir::ScalarOp::kOr)) {
+      for (Scalar part : condition->args) assume(part, holds);
+    } else if (condition->kind == ir::ScalarKind::kOp && condition->op == ir::ScalarOp::kNot) {
+      assume(condition->args[0], !holds);
+    }
+  };
+  for (const Guard& g : guards) assume(g.condition, g.holds);
+  return facts_.emplace_back(guards, std::move(facts)).second;
+}
+
+// 0 <= digit, digit + width <= base.
+bool Hazards::is_within(const Access& a, Expr digit, int width, Expr base) {
+  const symbolic::ConstraintSet& facts = facts_of(a.guards);
+  const Expr zero = digit.table().constant(0);
+  return facts.less_equal(zero, digit) == symbolic::Truth::kYes &&
+         facts.less(digit + (width - 1), base) == symbolic::Truth::kYes;
+}
+
+// Two numbers base * x + y with 0 <= y < base are equal where their x and their y are.
+std::vector<Hazards::Equation> Hazards::equations_of(const Access& a, const Access& b) {
+  std::vector<Equation> equations;
+  Digits left(ir::as_expr(a.index)), right(ir::as_expr(b.index));
+  const auto take_last = [&]() -> bool {
+    for (const Digits* side : {&left, &right}) {
+      for (const Digits::Part& part : side->parts) {
+        const std::vector<Expr> base = part.base;
+        if (!left.is_multiple_of(base) || !right.is_multiple_of(base)) continue;
+        Expr product = base[0];
+        for (size_t k = 1; k < base.size(); ++k) product = product * base[k];
+        // Only the last digits of all have a width.
+        const int width_a = equations.empty() ? a.width : 1, width_b = equations.empty() ? b.width : 1;
+        if (!is_within(a, left.last, width_a, product) || !is_within(b, right.last, width_b, product)) continue;
+        equations.push_back({left.last, right.last});
+        left.shift_by(base), right.shift_by(base);
+        return true;
+      }
+    }
+    return false;
+  };
+  while (take_last()) {
+  }
+  const auto whole = [](const Digits& d) {
+    Expr sum = d.last;
+    for (const Digits::Part& p : d.parts) {
+      Expr term = p.digit;
+      for (Expr factor : p.base) term = term * factor;
+      sum = sum + term;
+    }
+    return sum;
+  };
+  equations.push_back({whole(left), whole(right)});
+  return equations;
+}
+
+// ---- Thread by thread
+
+bool Hazards::have_common_solution(const Access& a, const Access& b, const std::vector<Equation>& equations) const {
+  // Each: the threads' parts of both sides, and by how much they may differ.
+  struct Condition {
+    const std::vector<int64_t>*earlier, *later;
+    Interval range;    // of later - earlier
+    int64_t step = 0;  // of which it is a multiple; 0: it is one value
+    int64_t key(int64_t value) const { return step == 0 ? value : symbolic::floor_mod(value, step); }
+  };
+  std::vector<Condition> conditions;
+  for (const Equation& equation : equations) {
+    const auto place_a = place_of(equation.earlier), place_b = place_of(equation.later);
+    if (!place_a || !place_b) {
+      if (conditions.empty()) return true;  // the first is the one in which widths count
+      continue;
+    }
+    const Expr apart = place_a->rest - place_b->rest;
+    conditions.push_back({&values_of(place_a->of_thread), &values_of(place_b->of_thread), apart.range(),
+                          apart.is_constant() ? 0 : std::max<int64_t>(apart.multiple(), 1)});
+  }
+  const Condition& last = conditions[0];
   const Threads &threads_a = threads_of(a.guards), &threads_b = threads_of(b.guards);
-  const std::vector<int64_t>&values_a = values_of(at.of_thread), &values_b = values_of(bt.of_thread);
-  // An element of one meets one of the other where value_b - value_a = apart.
-  const Expr apart = at.rest - bt.rest;
-  const Interval range = apart.range();
-  const int64_t step = apart.is_constant() ? 0 : std::max<int64_t>(apart.multiple(), 1);
-  const auto key_of = [&](int64_t value) { return step == 0 ? value : symbolic::floor_mod(value, step); };
+  const int64_t shift = last.step == 0 ? last.range.lo : 0;
   struct Element {
     int64_t value;
     size_t thread;
@@ -170,21 +348,27 @@ bool Hazards::values_meet(const Access& a, const Place& at, const Access& b, con
   for (size_t t = 0; t < threads_a.size(); ++t) {
     if (!threads_a[t]) continue;
     for (int k = 0; k < a.width; ++k) {
-      const int64_t value = values_a[t] + k;
-      elements[key_of(step == 0 ? value + apart.constant() : value)].push_back({value, t});
+      const int64_t value = (*last.earlier)[t] + k;
+      elements[last.key(value + shift)].push_back({value, t});
     }
   }
+  const auto others_hold = [&](size_t t, size_t u) {
+    return std::all_of(conditions.begin() + 1, conditions.end(), [&](const Condition& c) {
+      const int64_t apart = (*c.later)[u] - (*c.earlier)[t];
+      return c.range.contains(apart) && (c.step == 0 || apart % c.step == 0);
+    });
+  };
   // Looking at each pair of a residue is bounded: beyond that, they are taken to meet.
   int64_t effort = int64_t{1} << 20;
-  for (size_t t = 0; t < threads_b.size(); ++t) {
-    if (!threads_b[t]) continue;
+  for (size_t u = 0; u < threads_b.size(); ++u) {
+    if (!threads_b[u]) continue;
     for (int k = 0; k < b.width; ++k) {
-      const int64_t value = values_b[t] + k;
-      const auto found = elements.find(key_of(value));
+      const int64_t value = (*last.later)[u] + k;
+      const auto found = elements.find(last.key(value));
       if (found == elements.end()) continue;
       for (const Element& e : found->second) {
-        if (e.thread != t && range.contains(value - e.value)) return true;
         if (--effort < 0) return true;
+        if (e.thread != u && last.range.contains(value - e.value) && others_hold(e.thread, u)) return true;
       }
     }
   }
@@ -210,8 +394,7 @@ bool Hazards::may_be_equal(const Access& a, const Access& b, int splits) {
   if (count(threads_a) == 1 && threads_a == threads_b) return false;
   const Expr index_a = ir::as_expr(a.index), index_b = ir::as_expr(b.index);
   if (!index_a || !index_b) return true;
-  const auto place_a = place_of(index_a), place_b = place_of(index_b);
-  if (place_a && place_b && !values_meet(a, *place_a, b, *place_b)) return false;
+  if (!have_common_solution(a, b, equations_of(a, b))) return false;
   // The ranges of both as a whole.
   const Interval range_a = index_a.range(), range_b = index_b.range();
   if (range_a.hi != symbolic::kPosInf && range_a.hi + a.width - 1 < range_b.lo) return false;

@@ -8,10 +8,13 @@
 // a tree. Two further steps: a loop variable under `mod 2` (mod 3, ..), as double buffers have it, is looked at by its remainders; and
 // equal sums are taken apart digit by digit where strides are parameters. Unknown means that they may.
 #include <deque>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
+#include "symbolic/constraints.h"
 #include "thread/thread_ir.h"
 
 namespace stax::thread {
@@ -29,7 +32,7 @@ struct Access {
   AccessKind kind = AccessKind::kRead;
   Scalar index;  // i64, of the first of `width` elements
   int width = 1;
-  std::vector<Guard> guards;  // conditions around it
+  std::vector<Guard> guards;  // conditions around it, and that variables are below their extents
   bool operator==(const Access&) const = default;
 };
 
@@ -40,22 +43,33 @@ class Hazards {
  public:
   explicit Hazards(const Kernel& kernel) : kernel_(kernel) {}
 
+  /// Accesses are known by number: equal ones have one.
+  int number_of(Access access);
+  const Access& access(int number) const { return accesses_[static_cast<size_t>(number)]; }
+  /// The number of the access with `by` for `var`.
+  int substituted(int access, Expr var, Expr by);
   /// Whether `earlier` by one thread and `later` by another may be of one element, one of them a write. Both mean the same values by the same
   /// symbols, but for the thread.
-  bool may_meet(const Access& earlier, const Access& later);
+  bool may_meet(int earlier, int later);
   /// A symbol for the value of `var` in some other iteration, and one for how many iterations lie in between.
   Expr another(Expr var);
   Expr distance(Expr var);
 
  private:
-  struct Place {
-    Expr of_thread, rest;  // the index is their sum
-  };
   using Threads = std::vector<bool>;
+  struct Equation {
+    Expr earlier, later;
+  };
+  struct Place {
+    Expr of_thread, rest;  // the value is their sum
+  };
 
   bool may_be_equal(const Access& a, const Access& b, int splits);
-  bool values_meet(const Access& a, const Place& at, const Access& b, const Place& bt) const;
-  std::optional<Place> place_of(Expr index) const;
+  std::vector<Equation> equations_of(const Access& a, const Access& b);
+  bool is_within(const Access& a, Expr digit, int width, Expr base);
+  symbolic::ConstraintSet& facts_of(const std::vector<Guard>& guards);
+  bool have_common_solution(const Access& a, const Access& b, const std::vector<Equation>& equations) const;
+  std::optional<Place> place_of(Expr e) const;
   const std::vector<int64_t>& values_of(Expr of_thread) const;
   const Threads& threads_of(const std::vector<Guard>& guards) const;
   std::optional<bool> decide(Scalar condition, int64_t thread) const;
@@ -67,11 +81,11 @@ class Hazards {
   std::unordered_map<const symbolic::ExprNode*, Expr> others_, distances_, quotients_;
   mutable std::unordered_map<const symbolic::ExprNode*, std::vector<int64_t>> values_;
   mutable std::deque<std::pair<std::vector<Guard>, Threads>> threads_;
-  struct Known {
-    Access a, b;
-    bool may_meet;
-  };
-  std::unordered_map<size_t, std::vector<Known>> known_;
+  std::deque<std::pair<std::vector<Guard>, symbolic::ConstraintSet>> facts_;
+  std::deque<Access> accesses_;
+  std::unordered_map<size_t, std::vector<int>> numbers_;  // by hash
+  std::map<std::tuple<int, const symbolic::ExprNode*, const symbolic::ExprNode*>, int> substituted_;
+  std::unordered_map<uint64_t, bool> known_;
 };
 
 }  // namespace stax::thread

@@ -7,6 +7,7 @@
 // A condition that threads answer differently is no place for a barrier. It is then pushed down to the statements inside it, and the barrier
 // stands between them: if c { A; B } -> if c { A }; barrier; if c { B }.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "support/error.h"
@@ -21,16 +22,38 @@ namespace {
 /// How far back, by loop around both: in this iteration, the one before, or any earlier one.
 enum class Age : uint8_t { kThis, kLast, kAny };
 
+/// The age in each of the loops around an access that still go on.
+class Ages {
+ public:
+  Ages() = default;
+  explicit Ages(size_t levels) : levels_(levels) { STAX_ASSERT(levels <= kMost, "loops are nested too deeply"); }
+  size_t levels() const { return levels_; }
+  Age at(size_t level) const { return static_cast<Age>(bits_ >> 2 * level & 3); }
+  void set(size_t level, Age age) {
+    bits_ = (bits_ & ~(uint64_t{3} << 2 * level)) | static_cast<uint64_t>(age) << 2 * level;
+  }
+  void cut(size_t levels) {
+    levels_ = levels;
+    bits_ &= (uint64_t{1} << 2 * levels) - 1;
+  }
+  bool operator==(const Ages&) const = default;
+
+ private:
+  static constexpr size_t kMost = 31;
+  uint64_t bits_ = 0;
+  size_t levels_ = 0;
+};
+
 struct Pending {
-  Access access;
-  std::vector<Age> age;    // by loop around it that is still going on
+  int access = 0;  // number in Hazards
+  Ages ages;
   bool in_flight = false;  // an asynchronous copy: its write is not done at a barrier, but at a wait
   bool operator==(const Pending&) const = default;
 };
 using State = std::vector<Pending>;
 
-void add(State& state, Pending p) {
-  if (std::find(state.begin(), state.end(), p) == state.end()) state.push_back(std::move(p));
+void add(State& state, const Pending& p) {
+  if (std::find(state.begin(), state.end(), p) == state.end()) state.push_back(p);
 }
 void add(State& state, const State& other) {
   for (const Pending& p : other) add(state, p);
@@ -99,7 +122,17 @@ class Inserter {
     std::erase_if(state, [](const Pending& p) { return !p.in_flight; });
   }
 
-  bool meets(const State& state, const Access& access) {
+  /// Numbers of the accesses of the statement itself, loads first.
+  const std::vector<int>& accesses_at(const Stmt& s) {
+    const auto [found, is_new] = accesses_.try_emplace({s.get(), guards_number_});
+    std::vector<int>& numbers = found->second;
+    if (!is_new) return numbers;
+    kept_.push_back(s);
+    for (Access& a : accesses_of(kernel_, *s, guards_)) numbers.push_back(hazards_.number_of(std::move(a)));
+    return numbers;
+  }
+
+  bool meets(const State& state, int access) {
     return inserting_ && std::any_of(state.begin(), state.end(), [&](const Pending& p) {
              return !p.in_flight && hazards_.may_meet(p.access, access);
            });
@@ -112,21 +145,20 @@ class Inserter {
   }
 
   Stmt leaf(const Stmt& s, State& state) {
-    const std::vector<Access> accesses = accesses_of(kernel_, *s, guards_);
-    const bool need = std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return meets(state, a); });
+    const std::vector<int>& accesses = accesses_at(s);
+    const bool need = std::any_of(accesses.begin(), accesses.end(), [&](int a) { return meets(state, a); });
     const Stmt result = need ? with_barrier(s, state) : s;
     const bool is_copy = s->kind() == StmtKind::kAsyncCopy;
-    for (const Access& a : accesses)
-      add(state, {a, std::vector<Age>(depth_, Age::kThis), is_copy && a.kind == AccessKind::kWrite});
+    for (int a : accesses) add(state, {a, Ages(depth_), is_copy && hazards_.access(a).kind == AccessKind::kWrite});
     return result;
   }
 
   Stmt branch(const Stmt& s, const If& i, State& state) {
     // What the condition itself reads.
-    const std::vector<Access> accesses = accesses_of(kernel_, *s, guards_);
-    const bool need = std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return meets(state, a); });
+    const std::vector<int>& accesses = accesses_at(s);
+    const bool need = std::any_of(accesses.begin(), accesses.end(), [&](int a) { return meets(state, a); });
     if (need) pass_barrier(state);
-    for (const Access& a : accesses) add(state, {a, std::vector<Age>(depth_, Age::kThis)});
+    for (int a : accesses) add(state, {a, Ages(depth_), false});
     const Stmt result = is_uniform(i.condition) ? uniform_branch(s, i, state) : divergent_branch(s, i, state);
     return need ? with_barrier_in_front(result) : result;
   }
@@ -136,12 +168,26 @@ class Inserter {
     return make(Block{{make(Barrier{}), s}});
   }
 
+  void push_guard(const Guard& guard) {
+    guards_.push_back(guard);
+    guards_number_ = number_of_guards();
+  }
+  void pop_guard() {
+    guards_.pop_back();
+    guards_number_ = number_of_guards();
+  }
+  int number_of_guards() {
+    std::vector<std::pair<const ir::ScalarNode*, bool>> key;
+    for (const Guard& g : guards_) key.emplace_back(g.condition.node(), g.holds);
+    return guard_numbers_.try_emplace(std::move(key), static_cast<int>(guard_numbers_.size()) + 1).first->second;
+  }
+
   // Calls f under the condition.
   template <class F>
   auto under(Scalar condition, bool holds, const F& f) {
-    guards_.push_back({condition, holds});
+    push_guard({condition, holds});
     auto result = f();
-    guards_.pop_back();
+    pop_guard();
     return result;
   }
 
@@ -271,6 +317,7 @@ class Inserter {
     const bool is_divergent = !is_uniform(f.extent);
     if (is_divergent) divergent_.push_back(f.var);
     const size_t level = depth_++;
+    push_guard({condition_of(symbolic::less(f.var, f.extent)), true});
     Stmt body = f.body;
     // First what an iteration needs by itself, then what meets earlier ones. What a new barrier ends is carried no more.
     State alone;
@@ -299,15 +346,16 @@ class Inserter {
       (void)needs_barrier(all);
     }
     --depth_;
+    pop_guard();
     if (is_divergent) divergent_.pop_back();
     // A body that runs has ended what its barriers end.
     if (f.extent.range().lo >= 1) state.clear();
     for (Pending p : all) {
-      if (p.age.size() > level) {
-        p.access = substitute(p.access, f.var, hazards_.another(f.var));
-        p.age.resize(level);
+      if (p.ages.levels() > level) {
+        p.access = hazards_.substituted(p.access, f.var, hazards_.another(f.var));
+        p.ages.cut(level);
       }
-      add(state, std::move(p));
+      add(state, p);
     }
     Stmt result = s;
     if (body != f.body) {
@@ -333,23 +381,22 @@ class Inserter {
     return carried;
   }
 
-  static Access substitute(Access access, Expr var, Expr by) {
-    const symbolic::Substitution map{{var.node(), by}};
-    access.index = ir::substitute(access.index, map);
-    for (Guard& g : access.guards) g.condition = ir::substitute(g.condition, map);
-    return access;
-  }
+  Scalar condition_of(Expr truth) { return ir::cast(DType::kBool, kernel_.context->scalars.index(truth)); }
 
   /// As the next iteration sees it.
   Pending advance(Pending p, Expr var, size_t level) {
-    STAX_ASSERT(p.age.size() > level);
-    Age& age = p.age[level];
-    if (age == Age::kThis) {
-      age = Age::kLast;
-      p.access = substitute(p.access, var, var - 1);
-    } else if (age == Age::kLast) {
-      age = Age::kAny;
-      p.access = substitute(p.access, var, var - 1 - hazards_.distance(var));
+    STAX_ASSERT(p.ages.levels() > level);
+    const auto becomes = [&](Age age, Expr value, Expr condition) {
+      p.ages.set(level, age);
+      Access access = hazards_.access(hazards_.substituted(p.access, var, value));
+      access.guards.push_back({condition_of(condition), true});
+      p.access = hazards_.number_of(std::move(access));
+    };
+    const Expr distance = hazards_.distance(var), zero = kernel_.context->exprs.constant(0);
+    switch (p.ages.at(level)) {
+      case Age::kThis: becomes(Age::kLast, var - 1, symbolic::less(zero, var)); break;
+      case Age::kLast: becomes(Age::kAny, var - 1 - distance, symbolic::less(distance + 1, var)); break;
+      case Age::kAny: break;
     }
     return p;
   }
@@ -357,6 +404,10 @@ class Inserter {
   const Kernel& kernel_;
   Hazards hazards_;
   std::vector<Guard> guards_;
+  std::map<std::vector<std::pair<const ir::ScalarNode*, bool>>, int> guard_numbers_;
+  int guards_number_ = 0;
+  std::map<std::pair<const StmtNode*, int>, std::vector<int>> accesses_;
+  std::vector<Stmt> kept_;       // so that no other statement gets the address of one that was looked at
   std::vector<Expr> divergent_;  // variables of loops that threads leave at different times
   size_t depth_ = 0;
   bool needed_ = false;    // a barrier has been put in

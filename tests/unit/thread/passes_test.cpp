@@ -70,6 +70,26 @@ TEST(InsertBarriers, NoneForOnesOwn) {
   expect_none("%4[0] = load0[t] %4[1] = load0[t + 1]");
 }
 
+TEST(InsertBarriers, StridesThatAreParameters) {
+  const auto expect_none = [](const std::string& body) { expect_barriers(body, body); };
+  // Rows by warp, columns by lane, inside of a row.
+  expect_none(
+      "for j in floordiv(n + 31, 32) { if cast<bool>([less(mod(t, 32) + j*32, n)]) { "
+      "%1[(bx*8 + floordiv(t, 32))*n + mod(t, 32) + j*32] = load0[t] } }");
+  // A tile of 16 x 16 threads with 2 x 2 elements each.
+  expect_none(
+      "if cast<bool>([less(mod(t, 16)*2 + 1, n)]) { %1[floordiv(t, 16)*2*n + mod(t, 16)*2] = load0[t] "
+      "%1[(floordiv(t, 16)*2 + 1)*n + mod(t, 16)*2 + 1] = load0[t] }");
+  // Two strides.
+  expect_none(
+      "for i in n { if cast<bool>([less(mod(t, 8), n)]) { if cast<bool>([less(mod(floordiv(t, 8), 8), n)]) { "
+      "%1[floordiv(t, 64)*n*n + mod(floordiv(t, 8), 8)*n + mod(t, 8)] = load0[i] } } }");
+  // Columns past the row are in the next one.
+  const std::string open = "%1[floordiv(t, 16)*n + mod(t, 16)] = load0[t] ";
+  expect_barriers(open + "%1[floordiv(t, 16)*n + mod(t, 16) + 1] = load0[t]",
+                  open + "barrier %1[floordiv(t, 16)*n + mod(t, 16) + 1] = load0[t]");
+}
+
 TEST(InsertBarriers, PartialOverlap) {
   expect_barriers("store %2[t*4] = %4[0] width 4 load %4[0] = %2[t*4 + 2] width 2",
                   "store %2[t*4] = %4[0] width 4 load %4[0] = %2[t*4 + 2] width 2");
