@@ -47,7 +47,8 @@ class Ages {
 struct Pending {
   int access = 0;  // number in Hazards
   Ages ages;
-  bool in_flight = false;  // an asynchronous copy: its write is not done at a barrier, but at a wait
+  bool in_flight = false;            // an asynchronous copy: its write is not done at a barrier, but at a wait
+  const StmtNode* region = nullptr;  // the independent block around it
   bool operator==(const Pending&) const = default;
 };
 using State = std::vector<Pending>;
@@ -96,6 +97,7 @@ class Inserter {
     return std::visit(Overloaded{
                           [&](const For& f) { return loop(s, f, state); },
                           [&](const Block& b) {
+                            if (b.independent) return independent_block(s, b, state);
                             Block copy;
                             for (const Stmt& each : b.statements) copy.statements.push_back(walk(each, state));
                             return copy.statements == b.statements ? s : make(std::move(copy));
@@ -134,8 +136,38 @@ class Inserter {
 
   bool meets(const State& state, int access) {
     return inserting_ && std::any_of(state.begin(), state.end(), [&](const Pending& p) {
-             return !p.in_flight && hazards_.may_meet(p.access, access);
+             return !p.in_flight && !is_of_region(p) && hazards_.may_meet(p.access, access);
            });
+  }
+
+  // Of the independent block at hand, and of the same time that it is entered.
+  bool is_of_region(const Pending& p) const {
+    if (region_ == nullptr || p.region != region_) return false;
+    for (size_t level = 0; level < region_depth_; ++level)
+      if (p.ages.at(level) != Age::kThis) return false;
+    return true;
+  }
+
+  // Its parts need no barrier between them; what was pending before may need one in front of it.
+  Stmt independent_block(const Stmt& s, const Block& b, State& state) {
+    const auto needs_barrier = [&](State& from) {
+      const bool needed = std::exchange(needed_, false);
+      const StmtNode* region = std::exchange(region_, s.get());
+      const size_t depth = std::exchange(region_depth_, depth_);
+      for (const Stmt& each : b.statements) (void)walk(each, from);
+      region_ = region;
+      region_depth_ = depth;
+      return std::exchange(needed_, needed);
+    };
+    State all = state;
+    const bool in_front = needs_barrier(all);
+    if (in_front) {
+      pass_barrier(state);
+      all = state;
+      (void)needs_barrier(all);
+    }
+    add(state, all);
+    return in_front ? with_barrier_in_front(s) : s;
   }
 
   Stmt with_barrier(const Stmt& s, State& state) {
@@ -149,7 +181,8 @@ class Inserter {
     const bool need = std::any_of(accesses.begin(), accesses.end(), [&](int a) { return meets(state, a); });
     const Stmt result = need ? with_barrier(s, state) : s;
     const bool is_copy = s->kind() == StmtKind::kAsyncCopy;
-    for (int a : accesses) add(state, {a, Ages(depth_), is_copy && hazards_.access(a).kind == AccessKind::kWrite});
+    for (int a : accesses)
+      add(state, {a, Ages(depth_), is_copy && hazards_.access(a).kind == AccessKind::kWrite, region_});
     return result;
   }
 
@@ -158,7 +191,7 @@ class Inserter {
     const std::vector<int>& accesses = accesses_at(s);
     const bool need = std::any_of(accesses.begin(), accesses.end(), [&](int a) { return meets(state, a); });
     if (need) pass_barrier(state);
-    for (int a : accesses) add(state, {a, Ages(depth_), false});
+    for (int a : accesses) add(state, {a, Ages(depth_), false, region_});
     const Stmt result = is_uniform(i.condition) ? uniform_branch(s, i, state) : divergent_branch(s, i, state);
     return need ? with_barrier_in_front(result) : result;
   }
@@ -410,15 +443,21 @@ class Inserter {
   std::vector<Stmt> kept_;       // so that no other statement gets the address of one that was looked at
   std::vector<Expr> divergent_;  // variables of loops that threads leave at different times
   size_t depth_ = 0;
-  bool needed_ = false;    // a barrier has been put in
-  bool inserting_ = true;  // false: only what is pending is of interest
+  const StmtNode* region_ = nullptr;  // the independent block at hand
+  size_t region_depth_ = 0;           // loops around it
+  bool needed_ = false;               // a barrier has been put in
+  bool inserting_ = true;             // false: only what is pending is of interest
 };
 
 }  // namespace
 
 Kernel insert_barriers(const Kernel& kernel) {
   Kernel result = kernel;
-  result.body = Inserter(kernel).run();
+  // From here on barriers say what is independent.
+  result.body = rewrite(Inserter(kernel).run(), [](const Stmt& s) -> Stmt {
+    const Block* b = s->as<Block>();
+    return b != nullptr && b->independent ? make(Block{b->statements}) : s;
+  });
   return result;
 }
 

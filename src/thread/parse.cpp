@@ -247,7 +247,7 @@ class Parser {
       case StmtKind::kAsyncCommit: return make(AsyncCommit{});
       case StmtKind::kAsyncWait: return make(AsyncWait{number("the number of groups", 0, 1 << 16)});
       case StmtKind::kMma: return mma();
-      case StmtKind::kBlock:
+      case StmtKind::kBlock: return make(Block{{braced()}, true});
       case StmtKind::kStore: break;
     }
     lexer_.error_at(at, "expected a statement");

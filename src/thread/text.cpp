@@ -14,6 +14,9 @@
 //     divisor n multiplier0 shift0
 //     check "what a failing index says"
 //     schedule "split i 256 -> io ii"
+//     independent {
+//       %2[t] = load0[t]
+//     }
 //     for i in floordiv(n, 8) {
 //       load %3[0] = %0[i*1024 + t*4] width 4
 //       %2[t] = add(load3[0], load3[1])
@@ -146,7 +149,13 @@ class Printer {
               out_.line("}}");
             },
             [&](const Block& b) {
-              for (const Stmt& each : b.statements) statement(each);
+              if (b.independent) out_.line("{} {{", name);
+              {
+                std::optional<decltype(out_.indent())> inside;
+                if (b.independent) inside.emplace(out_.indent());
+                for (const Stmt& each : b.statements) statement(each);
+              }
+              if (b.independent) out_.line("}}");
             },
             [&](const If& i) {
               out_.line("{} {} {{", name, i.condition.str());

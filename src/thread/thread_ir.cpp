@@ -60,15 +60,16 @@ symbolic::Interval range_below(Expr extent) {
 Stmt make(decltype(StmtNode::v) s) {
   if (Block* block = std::get_if<Block>(&s)) {
     Block flat;
+    flat.independent = block->independent;
     for (Stmt& each : block->statements) {
       STAX_ASSERT(each != nullptr, "a block of null statements");
-      if (const Block* inner = each->as<Block>()) {
+      if (const Block* inner = each->as<Block>(); inner != nullptr && !inner->independent) {
         flat.statements.insert(flat.statements.end(), inner->statements.begin(), inner->statements.end());
       } else {
         flat.statements.push_back(std::move(each));
       }
     }
-    if (flat.statements.size() == 1) return flat.statements.front();
+    if (flat.statements.size() == 1 && !flat.independent) return flat.statements.front();
     *block = std::move(flat);
   }
   return std::make_shared<const StmtNode>(StmtNode{std::move(s)});
@@ -132,6 +133,7 @@ Stmt rewrite(const Stmt& root, const std::function<Stmt(const Stmt&)>& f) {
     }
     if (const Block* s = root->as<Block>()) {
       Block copy;
+      copy.independent = s->independent;
       bool changed = false;
       for (const Stmt& each : s->statements) {
         copy.statements.push_back(rewrite(each, f));

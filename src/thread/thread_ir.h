@@ -15,7 +15,7 @@
 //
 // Statements (nodes.def)
 //   For          var from 0 to extent - 1; a negative extent counts as 0. unrolled: constant extent, written out by unroll_loops.
-//   Block        statements in order
+//   Block        statements in order. independent: no thread touches what another one writes in it; until barriers are inserted.
 //   If           condition is a bool scalar; threads of one warp may go different ways
 //   Store        buffer[index] = value; to a local buffer it is an assignment of a register
 //   LoadVector   local[first + k] = memory[index + k], k < width, in one access: width * size is 4, 8 or 16 bytes and divides the address.
@@ -84,6 +84,7 @@ struct For {
 };
 struct Block {
   std::vector<Stmt> statements;
+  bool independent = false;
 };
 struct If {
   Scalar condition;
@@ -171,7 +172,7 @@ struct StmtNode {
 std::string_view name_of(Space space);  // "global", "shared", "local"
 std::optional<Space> parse_space(std::string_view name);
 
-/// A statement of any kind. Nested blocks are flattened; a block of one is that one.
+/// A statement of any kind. Nested blocks are flattened; a block of one is that one (but not independent ones).
 Stmt make(decltype(StmtNode::v) s);
 
 /// A division by a parameter-dependent divisor, done by a multiplication: for 0 <= x < 2^31 and value >= 1

@@ -167,6 +167,20 @@ TEST(InsertBarriers, AsyncCopies) {
                       "async_copy %2[mod(k + 2, 3)*1024 + t*4] = %0[k*1024 + 2048 + t*4] width 4 async_commit }");
 }
 
+TEST(InsertBarriers, IndependentBlocks) {
+  const auto expect = [](const std::string& body, const std::string& expected) {
+    EXPECT_EQ(body_of(insert_barriers(parse(body))), body_of(parse(expected)));
+  };
+  // What the block says holds inside of it, and in one iteration.
+  expect("for k in n { independent { %2[{load5[0]}] = load0[t] %4[0] = load2[t] } }",
+         "for k in n { barrier %2[{load5[0]}] = load0[t] %4[0] = load2[t] }");
+  expect("%2[t] = load0[t] independent { %2[{load5[0]}] = load2[{load5[0]}] } %4[0] = load2[t]",
+         "%2[t] = load0[t] barrier %2[{load5[0]}] = load2[{load5[0]}] barrier %4[0] = load2[t]");
+  // Also where unrolled loops around it are written out.
+  const Kernel kernel = unroll_loops(parse("for i in 2 unrolled { independent { %4[i] = load0[t] } }"));
+  EXPECT_EQ(body_of(kernel), body_of(parse("independent { %4[0] = load0[t] } independent { %4[1] = load0[t] }")));
+}
+
 TEST(InsertBarriers, UnknownIndicesMeet) {
   expect_barriers("%2[{load5[0]}] = load0[t] %4[0] = load2[t]", "%2[{load5[0]}] = load0[t] barrier %4[0] = load2[t]");
 }

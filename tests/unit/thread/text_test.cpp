@@ -43,6 +43,9 @@ TEST(Text, RoundTrip) {
       async_commit
       async_wait 1
     }
+    independent {
+      %4[1] = load4[0]
+    }
     for j in 2 unrolled {
       mma "m16n8k16.f32.f16" %4[j*4] = %6[0] * %6[8] + %4[j*4]
     }
@@ -64,7 +67,7 @@ TEST(Text, RoundTrip) {
       EXPECT_EQ(lines.at(s.get()), 23);
     }
     if (s->kind() == StmtKind::kStoreVector) {
-      EXPECT_EQ(lines.at(s.get()), 39);
+      EXPECT_EQ(lines.at(s.get()), 42);
     }
   });
 }
