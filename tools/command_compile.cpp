@@ -16,11 +16,12 @@ struct CompileOptions {
 };
 
 int compile_command(const CompileOptions& o) {
-  if (o.target != "cpu" && o.target != "cpu:native") unsupported("target '{}' is not in this build; use cpu", o.target);
+  const ir::Target& target = ir::find_target(o.target);
   auto graph = session::load_graph(o.model, parse_dims(o.dims));
   for (const std::string& w : graph->warnings) std::fprintf(stderr, "stax: warning: %s\n", w.c_str());
   compile::CompileOptions options;
-  options.isas = o.target == "cpu" ? session::isas_for_file() : session::isas_for_host();
+  options.target = o.target;
+  if (!target.is_gpu) options.isas = o.target == "cpu" ? session::isas_for_file() : session::isas_for_host();
   options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   compile::Compiled compiled = compile::compile_graph(*graph, options);
   session::write_file_atomically(o.output, program::serialize(*compiled.program));
@@ -34,7 +35,7 @@ void add_compile(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   CLI::App* c = app.add_subcommand("compile", "Compile a model into a .stax file");
   c->add_option("model", o->model, "an ONNX file or .stax text")->required();
   c->add_option("-o,--output", o->output, "the .stax file to write")->required();
-  c->add_option("--target", o->target, "cpu (AVX2 and AVX-512, chosen at load) or cpu:native");
+  c->add_option("--target", o->target, "cpu (AVX2 and AVX-512, chosen at load), cpu:native, or a GPU such as cuda:sm_90a, hip:gfx942, opencl");
   c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH");
   actions[c] = [o] { return compile_command(*o); };
 }

@@ -10,7 +10,9 @@
 #include "compile/pipeline.h"
 #include "loop/passes.h"
 #include "loop/transform.h"
+#include "lower/loop_to_thread.h"
 #include "lower/lower.h"
+#include "schedule/gpu.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
 
@@ -37,7 +39,10 @@ Expr to_graph(Expr e, symbolic::ExprTable& table, const std::unordered_map<const
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(tensor::Graph& graph) : graph_(graph), program_(std::make_shared<Program>()) {}
+  ProgramBuilder(tensor::Graph& graph, const ir::Target& target)
+      : graph_(graph), target_(target), program_(std::make_shared<Program>()) {
+    program_->target = target.name;
+  }
 
   Compiled build() {
     for (const auto& input : graph_.inputs) {
@@ -62,7 +67,7 @@ class ProgramBuilder {
     build_block(graph_.body);
     for (const auto& output : graph_.outputs) program_->outputs.push_back({output.name, ref(output.value)});
     program_->warnings = graph_.warnings;
-    return {program_, std::move(kernels_)};
+    return {program_, std::move(kernels_), std::move(thread_kernels_)};
   }
 
  private:
@@ -159,15 +164,25 @@ class ProgramBuilder {
     for (Expr value : lowered.param_values)
       step.params.push_back(expr(value));  // all versions have the same parameters in the same order
     auto& table = graph_.exprs();
+    for (size_t k = 0; k < family.params.size(); ++k) params[family.params[k].node()] = lowered.param_values[k];
     for (size_t v = 0; v < family.guards.size(); ++v) {
       const loop::Kernel& kernel = kernels_[family.first + v];
       for (size_t k = 0; k < kernel.params.size(); ++k) params[kernel.params[k].node()] = lowered.param_values[k];
       LaunchVersion version;
       version.kernel = static_cast<uint32_t>(family.first + v);
       version.iterations = constant(1);
-      if (const auto* f = std::get_if<loop::For>(&kernel.body->v); f && f->kind == loop::LoopKind::kParallel)
-        version.iterations = expr(to_graph(f->extent, table, params));
-      version.scratch_bytes = expr(to_graph(emit::scratch_bytes(kernel), table, params));
+      if (target_.is_gpu) {
+        const thread::Kernel& threads = thread_kernels_[family.first + v];
+        for (int k = 0; k < 3; ++k) version.grid[k] = expr(to_graph(threads.grid[k], table, params));
+        version.block = constant(threads.block);
+        version.shared_bytes = expr(to_graph(thread::dynamic_shared_bytes(threads), table, params));
+        for (const thread::Divisor& d : threads.divisors)
+          version.divisors.push_back(expr(to_graph(d.value, table, params)));
+      } else {
+        if (const auto* f = std::get_if<loop::For>(&kernel.body->v); f && f->kind == loop::LoopKind::kParallel)
+          version.iterations = expr(to_graph(f->extent, table, params));
+        version.scratch_bytes = expr(to_graph(emit::scratch_bytes(kernel), table, params));
+      }
       bool last = v + 1 == family.guards.size();
       if (!last) {
         Expr guard = to_graph(family.guards[v], table, params);
@@ -186,37 +201,98 @@ class ProgramBuilder {
   /// Versions of one kernel: consecutive in kernels_.
   struct Family {
     size_t first = 0;
-    std::vector<Expr> guards; /* null: any shape */
+    std::vector<Expr> guards;  // over `params`; null: any shape
+    std::vector<Expr> params;
+    std::shared_ptr<ir::Context> context;  // of both
   };
   const Family& share_kernel(lower::LoweredKernel& lowered, const Op& op, Lower lower) {
     std::string naive = loop::print(lowered.kernel, true);
     if (auto it = by_text_.find(naive); it != by_text_.end()) return it->second;
-    schedule::Versions versions{{"", {}}};
-    if (!is_disabled("schedule")) versions = schedule::choose_versions(lowered.kernel);
     Family family;
     family.first = kernels_.size();
-    std::string name = lowered.kernel.kernel_class + "_" + std::to_string(by_text_.size());
+    family.params = lowered.kernel.params;
+    family.context = lowered.kernel.context;
+    const std::string name = lowered.kernel.kernel_class + "_" + std::to_string(by_text_.size());
+    if (target_.is_gpu) {
+      add_gpu_versions(family, name, lowered, op, lower);
+    } else {
+      add_cpu_versions(family, name, lowered, op, lower);
+    }
+    return by_text_.emplace(std::move(naive), std::move(family)).first->second;
+  }
+
+  void add_cpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op,
+                        Lower lower) {
+    schedule::Versions versions{{"", {}}};
+    if (!is_disabled("schedule")) versions = schedule::choose_versions(lowered.kernel);
     for (size_t v = 0; v < versions.size(); ++v) {
       // Each version has a context of its own, so that its loops have the names that its schedule calls them by.
       loop::Kernel kernel = loop::apply_schedule(v == 0 ? lowered.kernel : lower(op).kernel, versions[v].schedule);
-      if (!is_disabled("simplify")) kernel = loop::simplify(kernel);
-      if (!is_disabled("hoist_loop_invariants")) kernel = loop::hoist_loop_invariants(kernel);
-      loop::verify(kernel);
-      kernel.name = versions.size() == 1 ? name : name + "_v" + std::to_string(v);
-      KernelSpec spec;
-      spec.name = kernel.name;
-      spec.family = name;
-      spec.version = static_cast<uint32_t>(v);
-      spec.kernel_class = kernel.kernel_class;
-      spec.entry = "stax_" + kernel.name;
-      spec.loop_text = loop::print(kernel);
-      spec.source = op.source;
-      spec.flush_denormals = kernel.kernel_class == "contraction";
-      program_->kernels.push_back(std::move(spec));
-      kernels_.push_back(std::move(kernel));
+      finish(std::move(kernel), name, v, versions.size(), op);
+      program_->kernels.back().flush_denormals = kernels_.back().kernel_class == "contraction";
       family.guards.push_back(versions[v].guard);
     }
-    return by_text_.emplace(std::move(naive), std::move(family)).first->second;
+  }
+  void add_gpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op,
+                        Lower lower) {
+    struct Choice {
+      const schedule::GpuVersion* version;
+      Expr guard;
+      int index_bits;
+    };
+    const auto versions = schedule::choose_gpu_versions(lowered.kernel, target_);
+    std::vector<Choice> choices;
+    // Where indices of 32 bits are cheaper, all versions have them, behind a guard; one with 64 bits serves what is larger.
+    if (target_.narrow_indices) {
+      const Expr small = has_small_buffers(lowered.kernel);
+      for (const auto& v : versions)
+        choices.push_back({&v, v.guard ? symbolic::logical_and(small, v.guard) : small, 32});
+      choices.push_back({&versions.back(), {}, 64});
+    } else {
+      for (const auto& v : versions) choices.push_back({&v, v.guard, 64});
+    }
+    for (size_t v = 0; v < choices.size(); ++v) {
+      const schedule::GpuVersion& version = *choices[v].version;
+      const loop::Kernel kernel = schedule::with_known(lower(op).kernel, version.known);
+      finish(loop::apply_schedule(kernel, version.schedule), name, v, choices.size(), op);
+      thread::Kernel threads = lower::lower_to_thread(kernels_.back(), target_, version.block, choices[v].index_bits);
+      threads.flush_denormals = kernels_.back().kernel_class == "contraction";
+      KernelSpec& spec = program_->kernels.back();
+      spec.entry = threads.name = "stax_" + kernels_.back().name;
+      spec.thread_text = thread::print(threads);
+      spec.index_bits = static_cast<uint32_t>(choices[v].index_bits);
+      spec.reports_faults = !threads.check_messages.empty();
+      for (const std::string& reason : version.reasons) spec.decisions += reason + "\n";
+      thread_kernels_.push_back(std::move(threads));
+      family.guards.push_back(choices[v].guard);
+    }
+  }
+  // Every index, also one a tile past the end, fits into 31 bits.
+  static Expr has_small_buffers(const loop::Kernel& kernel) {
+    constexpr int64_t kMostElements = int64_t{1} << 30;
+    Expr small = kernel.context->exprs.constant(1);
+    for (int k = 0; k < kernel.arguments; ++k) {
+      Expr count = kernel.context->exprs.constant(1);
+      for (Expr e : kernel.buffers[k].extents) count = count * e;
+      small = symbolic::logical_and(small, symbolic::less_equal(count, kernel.context->exprs.constant(kMostElements)));
+    }
+    return small;
+  }
+  void finish(loop::Kernel kernel, const std::string& name, size_t version, size_t versions, const Op& op) {
+    if (!is_disabled("simplify")) kernel = loop::simplify(kernel);
+    if (!is_disabled("hoist_loop_invariants")) kernel = loop::hoist_loop_invariants(kernel);
+    loop::verify(kernel);
+    kernel.name = versions == 1 ? name : name + "_v" + std::to_string(version);
+    KernelSpec spec;
+    spec.name = kernel.name;
+    spec.family = name;
+    spec.version = static_cast<uint32_t>(version);
+    spec.kernel_class = kernel.kernel_class;
+    spec.entry = "stax_" + kernel.name;
+    spec.loop_text = loop::print(kernel);
+    spec.source = op.source;
+    program_->kernels.push_back(std::move(spec));
+    kernels_.push_back(std::move(kernel));
   }
 
   // ---- bindings of extents that a block or a sequence decides
@@ -394,8 +470,10 @@ class ProgramBuilder {
   }
 
   tensor::Graph& graph_;
+  const ir::Target& target_;
   std::shared_ptr<Program> program_;
   std::vector<loop::Kernel> kernels_;
+  std::vector<thread::Kernel> thread_kernels_;  // of GPUs, in the same order
   std::map<std::string, Family> by_text_;
   std::unordered_map<const symbolic::ExprNode*, uint32_t> slots_;
   std::unordered_map<const Value*, ValueRef> refs_;
@@ -405,6 +483,6 @@ class ProgramBuilder {
 
 }  // namespace
 
-Compiled build_program(tensor::Graph& graph) { return ProgramBuilder(graph).build(); }
+Compiled build_program(tensor::Graph& graph, const ir::Target& target) { return ProgramBuilder(graph, target).build(); }
 
 }  // namespace stax::compile

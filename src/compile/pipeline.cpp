@@ -2,6 +2,7 @@
 // The whole compiler, top to bottom. No work is done here: every line is a pass, with its reason, and with what is true from there on.
 #include "compile/pipeline.h"
 
+#include "emit/emit_gpu.h"
 #include "tensor/passes.h"
 
 namespace stax::compile {
@@ -30,14 +31,24 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
 
 Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
   optimize(graph, options.passes);
+  const ir::Target& target = ir::find_target(options.target);
   Compiled compiled;
   // Lowers each op to naive loops, schedules them, and shares kernels of equal text.
   // From here on: a program of steps; no tensor IR.
-  run_step("build_program", [&] { compiled = build_program(graph); });
+  run_step("build_program", [&] { compiled = build_program(graph, target); });
   // From here on: every value has a place, given as an expression of the shape.
   run_step("plan_memory", [&] { plan_memory(*compiled.program); });
   run_step("verify_program", [&] { program::verify(*compiled.program); });
   if (compiled.kernels.empty()) return compiled;  // steps without kernels run anywhere
+  const ir::CodeFormat format = options.format.value_or(target.format);
+  if (target.is_gpu && format != ir::CodeFormat::kThread) {
+    run_step("emit_gpu", [&] {
+      for (size_t k = 0; k < compiled.thread_kernels.size(); ++k) {
+        compiled.program->kernels[k].code_format = ir::name_of(format);
+        compiled.program->kernels[k].code = emit::emit_gpu(compiled.thread_kernels[k], format, target);
+      }
+    });
+  }
   for (emit::Isa isa : options.isas) {
     run_step("emit_native", [&] {
       std::vector<emit::NativeKernel> natives;

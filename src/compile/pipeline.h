@@ -2,19 +2,24 @@
 #pragma once
 // The compiler as a sequence: see pipeline.cpp.
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compile/pass.h"
 #include "emit/emit.h"
+#include "ir/target.h"
 #include "loop/loop_ir.h"
 #include "program/program.h"
 #include "tensor/graph.h"
+#include "thread/thread_ir.h"
 
 namespace stax::compile {
 
 struct CompileOptions {
-  std::vector<emit::Isa> isas;  // images to make; none: the program runs on the loop interpreter only
+  std::string target = "cpu";   // ir::find_target
+  std::vector<emit::Isa> isas;  // of the CPU: images to make; none: the program runs on the loop interpreter only
+  std::optional<ir::CodeFormat> format;  // of GPUs: instead of the target's own
   int threads = 1;
   const DiskCache* cache = nullptr;  // of images
   PassContext passes;
@@ -22,7 +27,8 @@ struct CompileOptions {
 
 struct Compiled {
   std::shared_ptr<program::Program> program;
-  std::vector<loop::Kernel> kernels;  // in the order of program->kernels
+  std::vector<loop::Kernel> kernels;           // in the order of program->kernels
+  std::vector<thread::Kernel> thread_kernels;  // of GPUs, likewise
 };
 
 /// Takes the graph apart: it is in its final form afterwards.
@@ -30,7 +36,7 @@ Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options);
 
 /// The parts, in order.
 void optimize(tensor::Graph& graph, const PassContext& context);
-Compiled build_program(tensor::Graph& graph);
+Compiled build_program(tensor::Graph& graph, const ir::Target& target);
 void plan_memory(program::Program& program);
 
 }  // namespace stax::compile

@@ -39,6 +39,7 @@ Target nvidia(const Multiprocessor& m, const Part& part) {
   t.shared_per_unit = m.shared * kKiB, t.max_shared = m.opt_in * kKiB;
   t.fma_per_cycle = m.fma;
   t.units = part.units, t.l2 = part.l2, t.bandwidth = part.bandwidth, t.clock = part.clock;
+  t.narrow_indices = true;
   t.matrix_f16 = t.matrix_s8 = true;
   return t;
 }
@@ -74,6 +75,7 @@ Target cdna(const char* arch, int fma, bool xf32, const Part& part) {
   t.units = part.units, t.l2 = part.l2, t.bandwidth = part.bandwidth, t.clock = part.clock;
   t.matrix_f16 = t.matrix_bf16 = t.matrix_s8 = true;
   t.matrix_tf32 = xf32;
+  t.narrow_indices = true;
   return t;
 }
 
@@ -107,6 +109,7 @@ Target sim() {
   Target t = ampere({"", 2048, 32, 164, 163, 64}, {108, 40 * kMiB, 2.04e12, 1.41e9});
   t.name = t.family = "sim";
   t.format = CodeFormat::kThread;
+  t.narrow_indices = false;
   return t;
 }
 

@@ -43,6 +43,7 @@ struct Target {
   // Instructions
   int vector_bytes = 16;    // widest access
   bool shuffle = true;      // lanes of a warp exchange registers
+  bool narrow_indices = false;  // integers of 64 bits are made of two registers
   bool async_copy = false;  // global to shared in the background
   bool f16_arithmetic = true;
   bool f64 = true;

@@ -153,11 +153,12 @@ void LoopScope::push(Expr var, Expr extent) {
   loops_.push_back({var, extent});
   positive_before_.push_back(positive_.size());
   if (extent.is_constant()) return;
-  for (Expr symbol : symbolic::free_symbols(extent)) {
-    if (symbol.range().lo != 0 || range(symbol).lo != 0) continue;
-    const Expr without = symbolic::substitute(extent, {{symbol.node(), symbol.table().constant(0)}});
-    if (without.range().hi <= 0) positive_.push_back(symbol);
-  }
+  symbolic::visit(extent, [&](Expr e) {
+    if (!e.is_symbol() && e.kind() != ExprKind::kFloorDiv) return;
+    if (e.range().lo != 0 || range(e).lo != 0) return;
+    const Expr without = symbolic::substitute(extent, {{e.node(), e.table().constant(0)}});
+    if (without.range().hi <= 0) positive_.push_back(e);
+  });
 }
 
 void LoopScope::pop() {
@@ -168,7 +169,7 @@ void LoopScope::pop() {
 
 Interval LoopScope::range(Expr e) const {
   Interval r = e.range();
-  if (r.lo == 0 && e.is_symbol() && std::find(positive_.begin(), positive_.end(), e) != positive_.end()) r.lo = 1;
+  if (r.lo == 0 && std::find(positive_.begin(), positive_.end(), e) != positive_.end()) r.lo = 1;
   return r;
 }
 

@@ -85,7 +85,7 @@ class LoopScope : private symbolic::Facts {
   bool prove_further(const symbolic::Polynomial& p, int64_t bound, Search search) const override;
 
   std::vector<LoopRange> loops_;
-  std::vector<Expr> positive_;           // symbols that are at least 1 as the loops run
+  std::vector<Expr> positive_;           // symbols and quotients that are at least 1 as the loops run
   std::vector<size_t> positive_before_;  // for each loop
   std::vector<std::pair<Expr, bool>> known_;
 };

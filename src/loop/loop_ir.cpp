@@ -113,6 +113,18 @@ Stmt substitute(const Stmt& root, const symbolic::Substitution& map) {
   });
 }
 
+Kernel with_param(const Kernel& kernel, size_t k, Expr known) {
+  Kernel result = kernel;
+  const symbolic::Substitution map{{kernel.params[k].node(), known}};
+  if (known.is_symbol()) result.params[k] = known;
+  for (Buffer& b : result.buffers) {
+    for (Expr& e : b.extents) e = symbolic::substitute(e, map);
+    for (Expr& e : b.strides) e = symbolic::substitute(e, map);
+  }
+  result.body = substitute(kernel.body, map);
+  return result;
+}
+
 void visit(const Stmt& root, const std::function<void(const Stmt&)>& f) {
   f(root);
   std::visit(Overloaded{

@@ -130,6 +130,8 @@ Stmt rewrite(const Stmt& root, const std::function<Stmt(const Stmt&)>& f);
 /// In indices, conditions, values, extents. A loop whose variable is mapped to another variable is renamed.
 Stmt substitute(const Stmt& root, const symbolic::Substitution& map);
 void visit(const Stmt& root, const std::function<void(const Stmt&)>& f);  // outer before inner
+/// Parameter number k is replaced by a symbol of which more is known, or by a constant (then it is still passed, and unused).
+Kernel with_param(const Kernel& kernel, size_t k, Expr known);
 /// A fresh loop variable; its range is 0 .. extent.range().hi - 1.
 symbolic::Interval loop_range(Expr extent);
 Expr loop_var(ir::Context& context, const std::string& name, Expr extent);

@@ -15,11 +15,14 @@ namespace stax::loop {
 
 namespace {
 
+constexpr size_t kAllButLast = 99;
+
 struct Verb {
   std::string_view name;
   size_t least, most;   // words
-  size_t before_arrow;  // words in front of "->"; 0: there is none
+  size_t before_arrow;  // words in front of "->"; 0: there is none; kAllButLast: one word is behind it
   Kernel (*run)(Edit);
+  size_t arrow(size_t words) const { return before_arrow == kAllButLast ? words - 1 : before_arrow; }
 };
 
 constexpr Verb kVerbs[] = {
@@ -33,6 +36,7 @@ constexpr Verb kVerbs[] = {
     {"parallelize", 1, 1, 0, parallelize},
     {"thread", 1, 1, 0, spread_over_threads},
     {"stage", 4, 4, 3, stage},
+    {"cache", 6, 14, kAllButLast, cache},
     {"compute_at", 2, 2, 0, compute_at},
     {"double_buffer", 2, 2, 0, double_buffer},
     {"split_reduction", 4, 4, 2, split_reduction},
@@ -55,7 +59,7 @@ std::string Step::str() const {
   const Verb* known = find_verb(verb);
   std::string text = verb;
   for (size_t i = 0; i < words.size(); ++i) {
-    if (known != nullptr && known->before_arrow != 0 && i == known->before_arrow) text += " ->";
+    if (known != nullptr && known->before_arrow != 0 && i == known->arrow(words.size())) text += " ->";
     text += " " + words[i];
   }
   return text;
@@ -88,9 +92,9 @@ std::vector<Step> parse_schedule(const std::string& text) {
       fail(fmt::format("{} takes {} to {} words, not {}", step.verb, verb->least, verb->most, step.words.size()));
     }
     const bool has_arrow = verb->before_arrow != 0;
-    if (arrows.size() != (has_arrow ? 1 : 0) || (has_arrow && arrows[0] != verb->before_arrow)) {
+    if (arrows.size() != (has_arrow ? 1 : 0) || (has_arrow && arrows[0] != verb->arrow(step.words.size()))) {
       fail(!has_arrow ? fmt::format("{} has no arrow", step.verb)
-                      : fmt::format("the arrow stands after {} words", verb->before_arrow));
+                      : fmt::format("the arrow stands after {} words", verb->arrow(step.words.size())));
     }
     steps.push_back(std::move(step));
   }
@@ -118,8 +122,11 @@ Kernel apply_schedule(const Kernel& kernel, const std::string& schedule) {
 
 namespace {
 
-const For& inner_loop(const Edit& edit, const For& outer, Expr inner) {
-  const For* f = outer.body->as<For>();
+/// The loop that is all of the body of `outer`; of a body that is a loop under a condition, the condition goes into the loop.
+For inner_loop(const Edit& edit, const For& outer, Expr inner) {
+  const If* condition = outer.body->as<If>();
+  const For* f =
+      condition != nullptr && !condition->else_body ? condition->then_body->as<For>() : outer.body->as<For>();
   if (f == nullptr || f->var != inner) {
     edit.fail("loop " + loop_name(inner), fmt::format("it is not all of the body of loop {}", loop_name(outer.var)));
   }
@@ -127,7 +134,13 @@ const For& inner_loop(const Edit& edit, const For& outer, Expr inner) {
     edit.fail("loop " + loop_name(inner),
               fmt::format("its extent {} depends on loop {}", f->extent.str(), loop_name(outer.var)));
   }
-  return *f;
+  For result = *f;
+  if (condition != nullptr) {
+    if (reads_any(condition->condition, slots_written_in(f->body)))
+      edit.fail("loop " + loop_name(inner), "the condition around it reads what it writes");
+    result.body = make(If{condition->condition, f->body, {}});
+  }
+  return result;
 }
 
 /// outer { inner { body } } -> inner { outer { body } }, if one of the two can change its order.
@@ -150,7 +163,7 @@ bool is_plain(LoopKind kind) { return kind == LoopKind::kSerial || kind == LoopK
 Kernel interchange(Edit edit) {
   const Expr i = edit.loop(edit.word(0)), j = edit.loop(edit.word(1));
   edit.replace_loops(i, [&](const For& outer, const LoopScope& scope) {
-    const For& inner = inner_loop(edit, outer, j);
+    const For inner = inner_loop(edit, outer, j);
     for (const For* f : {&outer, &inner}) {
       if (!is_plain(f->kind)) edit.fail("loop " + loop_name(f->var), "parallel and vector loops stay where they are");
     }
@@ -165,7 +178,7 @@ Kernel fuse(Edit edit) {
   const Expr extent = outer_count * inner_count;
   const Expr f = edit.new_loop(edit.word(2), extent);
   edit.replace_loops(i, [&](const For& outer, const LoopScope&) {
-    const For& inner = inner_loop(edit, outer, j);
+    const For inner = inner_loop(edit, outer, j);
     edit.require_kind(outer, LoopKind::kSerial);
     edit.require_kind(inner, LoopKind::kSerial);
     // Of a single outer iteration nothing is left, whatever the inner extent is.
@@ -199,7 +212,7 @@ Kernel tile(Edit edit) {
     vars[k] = edit.new_loop(edit.word(4 + k), extents[k]);
   }
   edit.replace_loops(i, [&](const For& outer, const LoopScope& scope) {
-    const For& inner = inner_loop(edit, outer, j);
+    const For inner = inner_loop(edit, outer, j);
     edit.require_kind(outer, LoopKind::kSerial);
     edit.require_kind(inner, LoopKind::kSerial);
     exchange(edit, scope, outer, inner);  // for the check

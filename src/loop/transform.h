@@ -29,6 +29,8 @@
 //   thread i                        i is spread over the threads of a block; iterations are independent or update locations that do not
 //                                   depend on i; no thread loop is around it or inside
 //   stage 2 at i -> name            copies the footprint of global buffer slot 2 needed by one iteration of i into a local buffer in front of its body
+//   cache 0 at k over i j [pad 1] -> name   reads global buffer slot 0 once for each iteration of i and j inside k, in front of k's body, into a local
+//                                   buffer [i, j + pad]
 //   compute_at 5 i                  moves the nest that produces local buffer slot 5 into loop i, for the part that an iteration needs
 //   double_buffer 5 i               local buffer slot 5, filled in each iteration of i, gets two halves, the next filled one iteration ahead
 //   split_reduction r 4 -> ro ri    r's updates go to 4 partial accumulators combined after the loop, in a fixed order

@@ -90,6 +90,7 @@ Kernel vectorize(Edit edit);
 Kernel parallelize(Edit edit);
 Kernel spread_over_threads(Edit edit);
 Kernel stage(Edit edit);
+Kernel cache(Edit edit);
 Kernel compute_at(Edit edit);
 Kernel double_buffer(Edit edit);
 Kernel split_reduction(Edit edit);

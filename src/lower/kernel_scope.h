@@ -3,7 +3,8 @@
 // Carries expressions of a graph over into the context of one kernel.
 //
 // The kernel's parameters are chosen so that kernels of one meaning get one text: every extent that is not a constant becomes one parameter,
-// whatever expression it is in the graph; symbols that are left in index expressions become parameters of their own.
+// whatever expression it is in the graph; symbols that are left in index expressions become parameters of their own, and so do choices and
+// divisions in functions of the shape (equal(n, 1), a stride that a broadcast makes 0).
 #include <unordered_map>
 #include <vector>
 
@@ -33,6 +34,7 @@ class KernelScope {
 
  private:
   symbolic::Expr new_param(symbolic::Expr value, bool is_extent);
+  symbolic::Expr sum(symbolic::Expr e);
   loop::Kernel& kernel_;
   std::unordered_map<const symbolic::ExprNode*, symbolic::Expr> exprs_;
   std::unordered_map<const ir::ScalarNode*, ir::Scalar> scalars_;

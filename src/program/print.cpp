@@ -21,15 +21,6 @@ class Printer {
     block(0);
     return out_;
   }
-
- private:
-  template <class... A>
-  void line(fmt::format_string<A...> format, A&&... args) {
-    out_.append(static_cast<size_t>(indent_) * 2, ' ');
-    out_ += fmt::format(format, std::forward<A>(args)...);
-    out_ += '\n';
-  }
-
   std::string expr(ExprRef r) const {
     if (r == kNone) return "-";
     const auto& n = p_.exprs.nodes()[r];
@@ -52,6 +43,14 @@ class Printer {
       case symbolic::ExprKind::kSelect: return "select" + join(", ");
     }
     return "?";
+  }
+
+ private:
+  template <class... A>
+  void line(fmt::format_string<A...> format, A&&... args) {
+    out_.append(static_cast<size_t>(indent_) * 2, ' ');
+    out_ += fmt::format(format, std::forward<A>(args)...);
+    out_ += '\n';
   }
 
   std::string value(ValueRef v) const {
@@ -123,6 +122,8 @@ class Printer {
 };
 
 }  // namespace
+
+std::string text_of(const Program& program, ExprRef e) { return Printer(program).expr(e); }
 
 std::string print(const Program& program) { return Printer(program).run(); }
 

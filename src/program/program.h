@@ -74,6 +74,12 @@ struct KernelSpec {    // one version of a kernel
   std::string loop_text;     // loop IR, for the loop device, dumps and bisect
   std::string source;        // the first op it came from
   bool flush_denormals = false;
+  std::string thread_text;      // thread IR, of GPUs
+  std::string code_format;      // "opencl", "ptx", "cuda", "hip" or empty
+  std::string code;             // text in that format
+  uint32_t index_bits = 64;     // of GPUs: 32 or 64, the width of parameters
+  bool reports_faults = false;  // its last argument is a fault record
+  std::string decisions;        // why it is scheduled so, a line each
 };
 
 struct LaunchVersion {
@@ -85,6 +91,9 @@ struct LaunchVersion {
   std::array<ExprRef, 3> grid{kNone, kNone, kNone};  // blocks along x, y, z
   ExprRef block = kNone;                             // threads of a block
   ExprRef shared_bytes = kNone;                      // dynamic shared memory of a block
+  /// Each adds two parameters behind the step's, for divisions by it: for d >= 1 with s = ceil(log2(d)) the multiplier
+  /// floor(2^32 * (2^s - d) / d) + 1 and the shift s.
+  std::vector<ExprRef> divisors;
 };
 struct LaunchStep {
   std::vector<LaunchVersion> versions;  // the first whose guard holds is launched; the last has none
@@ -180,7 +189,8 @@ struct Image {
 };
 
 struct Program {
-  std::string build;  // of Stax, that made it
+  std::string build;           // of Stax, that made it
+  std::string target = "cpu";  // ir::find_target
   std::vector<SymbolSpec> symbols;
   std::vector<uint32_t> symbol_points;  // the segment (its `point`) from which each symbol is known
   symbolic::FlatExprs exprs;
@@ -194,7 +204,8 @@ struct Program {
   std::vector<std::string> warnings;
 };
 
-std::string print(const Program& program);  // `--stage plan`
+std::string print(const Program& program);               // `--stage plan`
+std::string text_of(const Program& program, ExprRef e);  // an expression over the symbols' names
 /// The file format: magic "STAXPROG", format version, checksum of the rest, sections; weights 64-byte aligned so that they can be mapped.
 std::vector<uint8_t> serialize(const Program& program);
 /// UserError where the bytes are no such file, of another version, damaged, or inconsistent (every reference is checked before anything runs).

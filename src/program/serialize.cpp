@@ -147,7 +147,8 @@ void fields(A& a, OutputSpec& v) {
 }
 template <class A>
 void fields(A& a, KernelSpec& v) {
-  all(a, v.name, v.family, v.version, v.kernel_class, v.entry, v.loop_text, v.source, v.flush_denormals);
+  all(a, v.name, v.family, v.version, v.kernel_class, v.entry, v.loop_text, v.source, v.flush_denormals,
+      v.thread_text, v.code_format, v.code, v.index_bits, v.reports_faults, v.decisions);
 }
 template <class A>
 void fields(A& a, ExtentBinding& v) {
@@ -163,7 +164,8 @@ void fields(A& a, BlockSpec& v) {
 }
 template <class A>
 void fields(A& a, LaunchVersion& v) {
-  all(a, v.kernel, v.guard, v.iterations, v.scratch_bytes, v.grid[0], v.grid[1], v.grid[2], v.block, v.shared_bytes);
+  all(a, v.kernel, v.guard, v.iterations, v.scratch_bytes, v.grid[0], v.grid[1], v.grid[2], v.block, v.shared_bytes,
+      v.divisors);
 }
 template <class A>
 void exact(A& a, LaunchStep& v) {
@@ -229,7 +231,7 @@ void fields(A& a, Step& v) {
 
 template <class A>
 void describe(A& a, Program& p) {
-  all(a, p.build, p.symbols, p.symbol_points, p.exprs.nodes(), p.values, p.inputs, p.outputs, p.blocks, p.kernels,
+  all(a, p.build, p.target, p.symbols, p.symbol_points, p.exprs.nodes(), p.values, p.inputs, p.outputs, p.blocks, p.kernels,
       p.warnings);
 }
 

@@ -59,9 +59,11 @@ void for_each_expr(const Step& step, const std::function<void(ExprRef)>& f) {
     for (ExprRef e : s->params) f(e);
     f(s->work), f(s->empty_if_zero);
     for (const LaunchVersion& v : s->versions) {
-      f(v.iterations), f(v.scratch_bytes);
+      f(v.iterations);
+      if (v.scratch_bytes != kNone) f(v.scratch_bytes);
       for (ExprRef e : {v.guard, v.grid[0], v.grid[1], v.grid[2], v.block, v.shared_bytes})
         if (e != kNone) f(e);
+      for (ExprRef e : v.divisors) f(e);
     }
   } else if (const auto* c = std::get_if<CheckStep>(&step)) {
     f(c->condition);

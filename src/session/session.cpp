@@ -55,11 +55,11 @@ void check_dims_stay_dynamic(tensor::Graph& graph, const std::map<std::string, f
 }  // namespace
 
 void check_device(const std::string& name) {
-  for (const char* known : {"cpu", "loop", "reference"})
+  for (const char* known : {"cpu", "loop", "reference", "sim"})
     if (name == known) return;
-  for (const char* planned : {"cuda", "hip", "opencl", "sim"})
-    if (name == planned) unsupported("device '{}' is not in this build; use cpu, loop or reference", name);
-  user_error("unknown device '{}'; known ones are cpu, loop and reference", name);
+  for (const char* planned : {"cuda", "hip", "opencl"})
+    if (name == planned) unsupported("device '{}' is not in this build; use cpu, sim, loop or reference", name);
+  user_error("unknown device '{}'; known ones are cpu, sim, loop and reference", name);
 }
 
 std::vector<emit::Isa> isas_for_host() { return {emit::host_isa()}; }
@@ -99,6 +99,10 @@ std::unique_ptr<Session> Session::load(const std::string& path, const SessionOpt
       user_error("--dim has no effect on '{}': its dims were fixed when it was compiled", path);
     std::vector<uint8_t> bytes = read_file(path);
     auto program = std::make_shared<program::Program>(program::deserialize(bytes, path));
+    const std::string& made_for = ir::find_target(program->target).family;
+    if (made_for != options.device && !(made_for == "cpu" && options.device == "loop"))
+      user_error("'{}' was compiled for {}; device '{}' needs `stax compile --target {}`", path, program->target,
+                 options.device, options.device == "loop" ? "cpu" : options.device);
     return make_program_session(program, options, 0.0, ms_since(start));
   }
   std::unique_ptr<tensor::Graph> graph = load_graph(path, options.dims);
@@ -115,6 +119,7 @@ std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph,
   if (options.device == "cpu") compile_options.isas = isas_for_host();
   std::unique_ptr<DiskCache> cache = user_cache();
   compile_options.cache = cache.get();
+  if (options.device != "loop") compile_options.target = options.device;
   compile::Compiled compiled = compile::compile_graph(*graph, compile_options);
   graph.reset();
   return make_program_session(compiled.program, options, compile_ms + ms_since(start), 0.0,

@@ -13,7 +13,7 @@ using namespace program;  // what is looked at
 
 Program planned(tensor::Graph& graph) {
   optimize(graph, {});
-  Compiled compiled = build_program(graph);
+  Compiled compiled = build_program(graph, ir::find_target("cpu"));
   plan_memory(*compiled.program);
   verify(*compiled.program);
   return *compiled.program;

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/loop_to_thread.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "loop/access.h"
+#include "lower/place_buffers.h"
+#include "lower/vector_access.h"
+#include "support/error.h"
+#include "thread/passes.h"
+
+namespace stax::lower {
+
+namespace {
+
+using ir::DType;
+using ir::Scalar;
+using ir::ScalarKind;
+using symbolic::Expr;
+
+// A loop over that many iterations of one thread is written out where registers are indexed by it.
+constexpr int64_t kMostUnrolled = 64;
+// Of a thread loop: iterations of one thread that are written out.
+constexpr int64_t kMostIterations = 16;
+
+// m * floordiv(x, m) + mod(x, m) is x, as no extent is 0 where a kernel runs.
+Expr rejoin_quotients(Expr sum) {
+  if (sum.kind() != symbolic::ExprKind::kAdd) return sum;
+  symbolic::ExprTable& table = sum.table();
+  for (Expr term : sum.args()) {
+    const std::vector<Expr> factors = term.kind() == symbolic::ExprKind::kMul
+                                          ? std::vector<Expr>(term.args().begin(), term.args().end())
+                                          : std::vector{term};
+    for (size_t k = 0; k < factors.size(); ++k) {
+      if (factors[k].kind() != symbolic::ExprKind::kMod) continue;
+      const Expr x = factors[k].args()[0], m = factors[k].args()[1];
+      std::vector<Expr> others = factors;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
+      const Expr scale = table.make(symbolic::ExprKind::kMul, others);
+      const Expr quotient = scale * m * symbolic::floordiv(x, m);
+      if (std::find(sum.args().begin(), sum.args().end(), quotient) == sum.args().end()) continue;
+      return rejoin_quotients(sum - term - quotient + scale * x);
+    }
+  }
+  return sum;
+}
+
+class Lowering {
+ public:
+  Lowering(const loop::Kernel& from, const ir::Target& target, int block, int index_bits)
+      : from_(from), target_(target), context_(*from.context), places_(place_buffers(from, block)) {
+    to_.context = from.context;
+    to_.name = from.name;
+    to_.kernel_class = from.kernel_class;
+    to_.arguments = from.arguments;
+    to_.params = from.params;
+    to_.block = block;
+    to_.warp = target.warp;
+    to_.index_bits = index_bits;
+    to_.check_messages = from.check_messages;
+    to_.schedule = from.schedule;
+    auto& exprs = context_.exprs;
+    to_.thread = exprs.new_symbol({"thread", symbolic::SymbolKind::kLoop, {0, block - 1}, 1});
+    const char* names[] = {"block_x", "block_y", "block_z"};
+    for (int k = 0; k < 3; ++k) {
+      to_.block_index[k] = exprs.new_symbol(
+          {names[k], symbolic::SymbolKind::kLoop, {0, k == 0 ? target.max_grid_x - 1 : target.max_grid_yz - 1}, 1});
+      to_.grid[k] = exprs.constant(1);
+    }
+    for (size_t slot = 0; slot < from.buffers.size(); ++slot) add(from.buffers[slot], static_cast<int>(slot));
+  }
+
+  thread::Kernel run() {
+    loop::Stmt body = from_.body;
+    if (const auto* grid = body->as<loop::For>(); grid && grid->kind == loop::LoopKind::kParallel) {
+      to_.grid[0] = symbolic::max(grid->extent, 0);
+      bind(grid->var, to_.block_index[0]);
+      body = grid->body;
+    }
+    to_.body = lower(body);
+    if (to_.check_messages.empty() && checks_an_index()) to_.check_messages.emplace_back("an index is out of range");
+    return std::move(to_);
+  }
+
+ private:
+  enum class Level : uint8_t { kBlock, kThread };
+
+  bool checks_an_index() const {
+    bool found = false;
+    thread::visit(to_.body, [&](const thread::Stmt& s) {
+      thread::for_each_scalar(*s, [&](Scalar root) {
+        ir::visit(root, [&](Scalar x) { found |= x->kind == ScalarKind::kOp && x->op == ir::ScalarOp::kCheckedIndex; });
+      });
+    });
+    return found;
+  }
+
+  // ---- Buffers
+  void add(const loop::Buffer& b, int slot) {
+    thread::Buffer n;
+    n.name = b.name;
+    n.dtype = b.dtype;
+    n.written = b.written && slot < from_.arguments;
+    n.alignment = 16;
+    n.count = context_.exprs.constant(1);
+    const Placement& at = places_[slot];
+    const bool argument = slot < from_.arguments;
+    n.space = argument                     ? thread::Space::kGlobal
+              : at.place == Place::kShared ? thread::Space::kShared
+                                           : thread::Space::kLocal;
+    if (!argument && at.place == Place::kSpread) {
+      for (int64_t e : at.box) n.count = n.count * e;
+      n.count = n.count * at.per_thread;
+    } else {
+      for (Expr e : b.extents) n.count = n.count * e;
+    }
+    STAX_ASSERT(n.space != thread::Space::kLocal || n.count.is_constant(), "the {} elements of {} are not registers",
+                n.count.str(), b.name);
+    to_.buffers.push_back(std::move(n));
+  }
+  int add_local(const std::string& name, DType t, int64_t count) {
+    to_.buffers.push_back({name, t, thread::Space::kLocal, context_.exprs.constant(count), 0, false});
+    return static_cast<int>(to_.buffers.size()) - 1;
+  }
+  int add_shared(const std::string& name, DType t, int64_t count) {
+    to_.buffers.push_back({name, t, thread::Space::kShared, context_.exprs.constant(count), 16, false});
+    return static_cast<int>(to_.buffers.size()) - 1;
+  }
+
+  // ---- Expressions
+  void bind(Expr var, Expr value) { variables_[var.node()] = value; }
+  Expr value(Expr e) const { return symbolic::substitute(e, variables_); }
+  Scalar index(Expr e) { return context_.scalars.index(e); }
+  using Made = std::unordered_map<const ir::ScalarNode*, Scalar>;
+  /// With loads of one index, and variables replaced by what they are in the thread.
+  Scalar scalar(Scalar x) {
+    Made made;
+    return scalar(x, made);
+  }
+  Scalar scalar(Scalar x, Made& made) {
+    if (const auto done = made.find(x.node()); done != made.end()) return done->second;
+    return made[x.node()] = fresh_scalar(x, made);
+  }
+  Scalar fresh_scalar(Scalar x, Made& made) {
+    auto& t = context_.scalars;
+    switch (x->kind) {
+      case ScalarKind::kConstant: return x;
+      case ScalarKind::kIndex: return index(value(x->index));
+      case ScalarKind::kLoad: return t.load(slot_of(x->slot), x->dtype, {linear(x->slot, x->args)});
+      case ScalarKind::kCast: return t.cast(x->dtype, scalar(x->args[0], made));
+      case ScalarKind::kOp: {
+        std::vector<Scalar> args;
+        for (Scalar a : x->args) args.push_back(scalar(a, made));
+        return t.op(x->op, std::move(args));
+      }
+      case ScalarKind::kAccumulator: break;
+    }
+    STAX_UNREACHABLE();
+  }
+  int slot_of(int slot) const {
+    const auto found = partials_.find(slot);
+    return found == partials_.end() ? slot : found->second;
+  }
+  /// The one index of an element.
+  Scalar linear(int slot, const std::vector<Scalar>& original) {
+    const loop::Buffer& b = from_.buffers[slot];
+    const Placement& p = places_[slot];
+    if (slot >= from_.arguments && p.place == Place::kSpread) {
+      Expr sum = iteration_;
+      for (size_t d = 0; d < original.size(); ++d)
+        sum = sum * p.box[d] +
+              symbolic::floordiv(value(without_thread(ir::as_expr(original[d]), thread_var_)), p.stride[d]);
+      return index(sum);
+    }
+    Scalar sum = index(context_.exprs.constant(0));
+    Expr stride = context_.exprs.constant(1);
+    for (size_t d = original.size(); d-- > 0;) {
+      sum = sum + scalar(original[d]) * index(b.strides.empty() ? stride : value(b.strides[d]));
+      stride = stride * value(b.extents[d]);
+    }
+    if (const Expr e = ir::as_expr(sum)) return index(rejoin_quotients(e));
+    return sum;
+  }
+  // ---- Statements
+  thread::Stmt lower(const loop::Stmt& s) {
+    return std::visit([&](const auto& n) { return lower_node(n); }, s->v);
+  }
+  thread::Stmt lower_node(const loop::Block& b) {
+    thread::Block out;
+    for (const auto& s : b.statements) out.statements.push_back(lower(s));
+    return thread::make(std::move(out));
+  }
+  thread::Stmt lower_node(const loop::Allocate& a) { return lower(a.body); }
+  thread::Stmt lower_node(const loop::If& i) {
+    thread::If out{scalar(i.condition), lower(i.then_body), i.else_body ? lower(i.else_body) : nullptr};
+    if (const Expr known = loop::condition_expr(out.condition); known && known.is_constant()) {
+      if (known.constant() != 0) return out.then_body;
+      return out.else_body ? out.else_body : thread::make(thread::Block{});
+    }
+    return thread::make(std::move(out));
+  }
+  thread::Stmt lower_node(const loop::Store& w) { return store(w.slot, w.index, scalar(w.value)); }
+  thread::Stmt lower_node(const loop::Update& u) {
+    Scalar old = context_.scalars.load(slot_of(u.slot), from_.buffers[u.slot].dtype, {linear(u.slot, u.index)});
+    return store(u.slot, u.index, ir::combine(u.combiner, old, scalar(u.value)));
+  }
+  thread::Stmt store(int slot, const std::vector<Scalar>& at, Scalar v) {
+    thread::Stmt s = thread::make(thread::Store{slot_of(slot), linear(slot, at), v});
+    const bool mine = to_.buffers[slot].space == thread::Space::kLocal;
+    return level_ == Level::kBlock && !mine ? by_thread_zero(std::move(s)) : s;
+  }
+  thread::Stmt by_thread_zero(thread::Stmt s) {
+    if (to_.block == 1) return s;
+    return thread::make(
+        thread::If{loop::condition_of(context_, symbolic::equal(to_.thread, 0)), std::move(s), nullptr});
+  }
+
+  thread::Stmt lower_node(const loop::For& f) {
+    if (f.kind == loop::LoopKind::kThread) return thread_loop(f);
+    if (f.kind == loop::LoopKind::kVector && level_ == Level::kThread) return vector_loop(f);
+    const Expr extent = value(f.extent);
+    const bool constant = extent.is_constant();
+    if (constant && extent.constant() <= 0) return thread::make(thread::Block{});
+    if (constant && extent.constant() == 1) {
+      bind(f.var, context_.exprs.constant(0));
+      return lower(f.body);
+    }
+    variables_.erase(f.var.node());
+    const bool unrolled = constant && (f.kind == loop::LoopKind::kUnrolled ||
+                                       (extent.constant() <= kMostUnrolled && indexes_registers(f)));
+    return thread::make(thread::For{f.var, extent, unrolled, lower(f.body)});
+  }
+
+  /// Whether an element of a buffer in registers is chosen by the variable of the loop.
+  bool indexes_registers(const loop::For& f) const {
+    bool found = false;
+    for (const loop::Access& a : loop::accesses_in(f.body)) {
+      if (a.slot < from_.arguments || places_[a.slot].place == Place::kShared) continue;
+      for (Scalar i : a.index) found |= loop::depends_on(i, f.var);
+    }
+    return found;
+  }
+
+  // ---- Vector loops: one access of all lanes where addresses allow it
+  thread::Stmt vector_loop(const loop::For& f) {
+    loop::For lanes = f;
+    lanes.kind = loop::LoopKind::kUnrolled;
+    const Expr extent = value(f.extent);
+    if (!extent.is_constant() || extent.constant() > 16) {
+      lanes.kind = loop::LoopKind::kSerial;
+      return lower_node(lanes);
+    }
+    const int width = static_cast<int>(extent.constant());
+    const thread::Stmt each = lower(f.body);
+    return vectorize_lanes(to_, target_, f.var, width, each);
+  }
+
+  // ---- Thread loops
+  struct Reduced {
+    int slot = 0, partial = 0;
+    loop::Combiner combiner = loop::Combiner::kSum;
+  };
+  std::vector<Reduced> reductions_of(const loop::For& f) {
+    std::vector<Reduced> found;
+    loop::visit(f.body, [&](const loop::Stmt& s) {
+      const auto* u = s->as<loop::Update>();
+      if (u == nullptr || u->slot < from_.arguments || places_[u->slot].place != Place::kReplicated) return;
+      if (std::any_of(found.begin(), found.end(), [&](const Reduced& r) { return r.slot == u->slot; })) return;
+      found.push_back({u->slot, 0, u->combiner});
+    });
+    for (Reduced& r : found) {
+      const thread::Buffer b = to_.buffers[r.slot];
+      r.partial = add_local(b.name + "_part", b.dtype, b.count.constant());
+      partials_[r.slot] = r.partial;
+    }
+    return found;
+  }
+
+  thread::Stmt thread_loop(const loop::For& f) {
+    STAX_ASSERT(level_ == Level::kBlock, "thread loop {} is inside a thread loop", f.var.str());
+    thread::Block out;
+    const std::vector<Reduced> reductions = reductions_of(f);
+    for (const Reduced& r : reductions) {
+      const Scalar zero = ir::neutral(context_, r.combiner, to_.buffers[r.partial].dtype);
+      for (int64_t k = 0; k < to_.buffers[r.partial].count.constant(); ++k)
+        out.statements.push_back(thread::make(thread::Store{r.partial, index(context_.exprs.constant(k)), zero}));
+    }
+    level_ = Level::kThread;
+    out.statements.push_back(thread::make(thread::Block{{iterations(f)}, true}));
+    level_ = Level::kBlock;
+    for (const Reduced& r : reductions) {
+      partials_.erase(r.slot);
+      for (int64_t k = 0; k < to_.buffers[r.partial].count.constant(); ++k) reduce(out, r, k);
+    }
+    return thread::make(std::move(out));
+  }
+
+  /// What a thread does of a thread loop.
+  thread::Stmt iterations(const loop::For& f) {
+    auto& exprs = context_.exprs;
+    const Expr extent = value(f.extent);
+    const auto guarded = [&](Expr v, Expr iteration) {
+      bind(f.var, v);
+      thread_var_ = f.var;
+      iteration_ = iteration;
+      thread::Stmt body = lower(f.body);
+      const Expr inside = symbolic::less(v, extent);
+      if (inside.is_constant(1)) return body;
+      return thread::make(thread::If{loop::condition_of(context_, inside), std::move(body), nullptr});
+    };
+    if (extent.is_constant() && extent.constant() <= to_.block) return guarded(to_.thread, exprs.constant(0));
+    if (extent.is_constant() && touches_spread(f)) {
+      thread::Block all;
+      for (int64_t k = 0; k * to_.block < extent.constant(); ++k)
+        all.statements.push_back(guarded(to_.thread + k * to_.block, exprs.constant(k)));
+      return thread::make(std::move(all));
+    }
+    const Expr count = symbolic::ceildiv(extent - to_.thread, to_.block);
+    const Expr it = loop::loop_var(context_, loop_name_of(f), symbolic::ceildiv(extent, to_.block));
+    bind(f.var, to_.thread + it * to_.block);
+    thread_var_ = f.var;
+    iteration_ = it;
+    // A few iterations are written out, so that their loads are under way together.
+    const bool few = count.is_constant() && count.constant() <= kMostIterations;
+    return thread::make(thread::For{it, count, few, lower(f.body)});
+  }
+  static std::string loop_name_of(const loop::For& f) {
+    const std::string& name = f.var.symbol().name;
+    return name.substr(0, name.find('.')) + "_it";
+  }
+  bool touches_spread(const loop::For& f) const {
+    for (const loop::Access& a : loop::accesses_in(f.body))
+      if (a.slot >= from_.arguments && places_[a.slot].place == Place::kSpread) return true;
+    return false;
+  }
+
+  // ---- Reductions over the threads of a block
+  /// target = combine(target, all threads' partial values), in every thread.
+  void reduce(thread::Block& out, const Reduced& r, int64_t element) {
+    auto& scalars = context_.scalars;
+    const DType t = to_.buffers[r.partial].dtype;
+    const auto load = [&](int slot, Expr at) { return scalars.load(slot, t, {index(at)}); };
+    const Expr k = context_.exprs.constant(element), zero = context_.exprs.constant(0);
+    const auto assign = [&](int slot, Expr at, Scalar v) { return thread::make(thread::Store{slot, index(at), v}); };
+    const Scalar own = load(r.partial, k);
+    const auto finish = [&](Scalar total) {
+      out.statements.push_back(assign(r.slot, k, ir::combine(r.combiner, load(r.slot, k), total)));
+    };
+    if (to_.block == 1) return finish(own);
+    if (!target_.shuffle) {
+      // A tree in shared memory.
+      const int tree = add_shared(to_.buffers[r.slot].name + "_tree", t, to_.block);
+      out.statements.push_back(assign(tree, to_.thread, own));
+      for (int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(to_.block))) / 2; half > 0; half /= 2) {
+        const Expr there = to_.thread + half;
+        const Expr inside =
+            symbolic::less(to_.thread, context_.exprs.constant(std::min<int64_t>(half, to_.block - half)));
+        out.statements.push_back(thread::make(thread::If{
+            loop::condition_of(context_, inside),
+            assign(tree, to_.thread, ir::combine(r.combiner, load(tree, to_.thread), load(tree, there))), nullptr}));
+      }
+      return finish(load(tree, zero));
+    }
+    // Trees of shuffles in each warp; then every thread combines the warps' values in the same order.
+    const int other = add_local(to_.buffers[r.slot].name + "_other", t, 1);
+    for (int step = to_.warp / 2; step > 0; step /= 2) {
+      out.statements.push_back(thread::make(
+          thread::Shuffle{other, zero, thread::ShuffleMode::kXor, context_.exprs.constant(step), load(r.partial, k)}));
+      out.statements.push_back(assign(r.partial, k, ir::combine(r.combiner, load(r.partial, k), load(other, zero))));
+    }
+    const int warps = to_.block / to_.warp;
+    if (warps == 1) return finish(own);
+    const int shared = add_shared(to_.buffers[r.slot].name + "_warps", t, warps);
+    const Expr lane = symbolic::mod(to_.thread, to_.warp), warp = symbolic::floordiv(to_.thread, to_.warp);
+    out.statements.push_back(thread::make(thread::If{loop::condition_of(context_, symbolic::equal(lane, 0)),
+                                                     assign(shared, warp, load(r.partial, k)), nullptr}));
+    Scalar total = load(shared, zero);
+    for (int w = 1; w < warps; ++w) total = ir::combine(r.combiner, total, load(shared, zero + w));
+    finish(total);
+  }
+
+  const loop::Kernel& from_;
+  const ir::Target& target_;
+  ir::Context& context_;
+  std::vector<Placement> places_;
+  thread::Kernel to_;
+  symbolic::Substitution variables_;
+  std::unordered_map<int, int> partials_;  // in a thread loop: what each thread combines into instead
+  Level level_ = Level::kBlock;
+  Expr thread_var_, iteration_;  // in a thread loop: its variable, and which of the thread's iterations it is
+};
+
+}  // namespace
+
+thread::Kernel lower_to_thread(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits) {
+  STAX_ASSERT(block == 1 || block % target.warp == 0, "a block of {} threads is no whole number of warps of {}", block,
+              target.warp);
+  thread::Kernel k = Lowering(kernel, target, block, index_bits).run();
+  k = thread::unroll_loops(k);
+  k = thread::insert_barriers(k);
+  if (index_bits == 32) k = thread::reduce_divisions(k);
+  thread::verify(k, thread::Stage::kFinal);
+  return k;
+}
+
+}  // namespace stax::lower

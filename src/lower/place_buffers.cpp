@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/place_buffers.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "loop/access.h"
+#include "support/error.h"
+
+namespace stax::lower {
+
+namespace {
+
+using loop::Stmt;
+using symbolic::Expr;
+
+// Registers that a thread can spare for one buffer.
+constexpr int64_t kMostRegisters = 128;
+// Of a buffer that is spread over threads: what is looked at, one by one.
+constexpr int64_t kMostElements = int64_t{1} << 18;
+
+struct Use {
+  bool write = false, update = false;
+  std::vector<ir::Scalar> index;
+  const loop::For* thread = nullptr;  // the thread loop around it
+};
+
+class Placer {
+ public:
+  Placer(const loop::Kernel& kernel, int block)
+      : kernel_(kernel), block_(block), uses_(kernel.buffers.size()), in_thread_(kernel.buffers.size()) {}
+
+  std::vector<Placement> run() {
+    walk(kernel_.body, nullptr);
+    std::vector<Placement> result(kernel_.buffers.size());
+    for (size_t slot = kernel_.arguments; slot < result.size(); ++slot) result[slot] = place(static_cast<int>(slot));
+    return result;
+  }
+
+ private:
+  void scalar(ir::Scalar root, const loop::For* thread) {
+    ir::visit(root, [&](ir::Scalar x) {
+      if (x->kind == ir::ScalarKind::kLoad) uses_[x->slot].push_back({false, false, x->args, thread});
+    });
+  }
+  void walk(const Stmt& s, const loop::For* thread) {
+    loop::visit_scalars(*s, [&](ir::Scalar x) { scalar(x, thread); });
+    if (const auto* f = s->as<loop::For>()) {
+      walk(f->body, f->kind == loop::LoopKind::kThread ? f : thread);
+    } else if (const auto* b = s->as<loop::Block>()) {
+      for (const Stmt& each : b->statements) walk(each, thread);
+    } else if (const auto* i = s->as<loop::If>()) {
+      walk(i->then_body, thread);
+      if (i->else_body) walk(i->else_body, thread);
+    } else if (const auto* a = s->as<loop::Allocate>()) {
+      in_thread_[a->slot] = thread != nullptr;
+      walk(a->body, thread);
+    } else if (const auto* w = s->as<loop::Store>()) {
+      uses_[w->slot].push_back({true, false, w->index, thread});
+    } else if (const auto* u = s->as<loop::Update>()) {
+      uses_[u->slot].push_back({true, true, u->index, thread});
+    }
+  }
+
+  static std::optional<int64_t> constant_count(const loop::Buffer& b) {
+    int64_t n = 1;
+    for (Expr e : b.extents) {
+      if (!e.is_constant()) return std::nullopt;
+      n *= e.constant();
+    }
+    return n;
+  }
+
+  Placement place(int slot) const {
+    const loop::Buffer& buffer = kernel_.buffers[slot];
+    if (in_thread_[slot]) return {Place::kThread, {}, {}, 1};
+    if (const auto n = constant_count(buffer); n && *n <= kMostRegisters && is_uniform(slot))
+      return {Place::kReplicated, {}, {}, 1};
+    if (auto spread = spread_over_threads(slot)) return *spread;
+    return {Place::kShared, {}, {}, 1};
+  }
+
+  // No iteration of a thread loop writes its own value to it: updates of one location by all iterations are reductions.
+  bool is_uniform(int slot) const {
+    for (const Use& use : uses_[slot]) {
+      if (use.thread == nullptr || !use.write) continue;
+      if (!use.update) return false;
+      for (ir::Scalar i : use.index)
+        if (loop::depends_on(i, use.thread->var)) return false;
+    }
+    return true;
+  }
+
+  std::optional<Placement> spread_over_threads(int slot) const {
+    const loop::Buffer& buffer = kernel_.buffers[slot];
+    const size_t rank = buffer.extents.size();
+    const auto count = constant_count(buffer);
+    if (!count || *count > kMostElements || uses_[slot].empty() || rank == 0) return std::nullopt;
+    Expr var, extent;
+    std::vector<Expr> corner(rank);
+    Placement result{Place::kSpread, std::vector<int64_t>(rank, 1), std::vector<int64_t>(rank, 0), 1};
+    for (const Use& use : uses_[slot]) {
+      if (use.thread == nullptr || !use.thread->extent.is_constant()) return std::nullopt;
+      if (!var) var = use.thread->var, extent = use.thread->extent;
+      if (use.thread->extent != extent) return std::nullopt;
+      for (size_t d = 0; d < rank; ++d) {
+        const Expr e = ir::as_expr(use.index[d]);
+        const Expr inner = e ? without_thread(e, use.thread->var) : Expr();
+        if (!inner || inner.range().lo < 0 || inner.range().hi >= kMostElements) return std::nullopt;
+        const Expr outer = symbolic::substitute(e - inner, {{use.thread->var.node(), var}});
+        if (!corner[d]) corner[d] = outer;
+        if (corner[d] != outer) return std::nullopt;
+        result.box[d] = std::max(result.box[d], inner.range().hi + 1);
+        result.stride[d] = std::gcd(result.stride[d], inner.multiple());
+      }
+    }
+    for (size_t d = 0; d < rank; ++d) {
+      result.stride[d] = std::max<int64_t>(result.stride[d], 1);
+      result.box[d] = (result.box[d] - 1) / result.stride[d] + 1;
+    }
+    int64_t registers = 1;
+    for (int64_t n : result.box) registers *= n;
+    result.per_thread = (extent.constant() + block_ - 1) / block_;
+    if (registers * result.per_thread > kMostRegisters) return std::nullopt;
+    if (!boxes_are_disjoint(buffer, corner, result, var, extent.constant())) return std::nullopt;
+    return result;
+  }
+
+  static bool boxes_are_disjoint(const loop::Buffer& buffer, const std::vector<Expr>& corner, const Placement& each,
+                                 Expr var, int64_t iterations) {
+    const std::vector<int64_t>& box = each.box;
+    int64_t count = 1;
+    for (Expr e : buffer.extents) count *= e.constant();
+    std::vector<bool> taken(count);
+    auto& table = var.table();
+    for (int64_t v = 0; v < iterations; ++v) {
+      std::vector<int64_t> at;
+      for (Expr c : corner) {
+        const Expr number = symbolic::substitute(c, {{var.node(), table.constant(v)}});
+        if (!number.is_constant()) return false;
+        at.push_back(number.constant());
+      }
+      std::vector<int64_t> in(box.size(), 0);
+      for (bool more = true; more;) {
+        int64_t linear = 0;
+        for (size_t d = 0; d < box.size(); ++d) {
+          const int64_t i = at[d] + in[d] * each.stride[d];
+          if (i < 0 || i >= buffer.extents[d].constant()) return false;
+          linear = linear * buffer.extents[d].constant() + i;
+        }
+        if (taken[linear]) return false;
+        taken[linear] = true;
+        more = false;
+        for (size_t d = box.size(); d-- > 0 && !more;) {
+          more = ++in[d] < box[d];
+          if (!more) in[d] = 0;
+        }
+      }
+    }
+    return true;
+  }
+
+  const loop::Kernel& kernel_;
+  int block_;
+  std::vector<std::vector<Use>> uses_;
+  std::vector<bool> in_thread_;
+};
+
+}  // namespace
+
+Expr without_thread(Expr index, Expr var) {
+  if (!symbolic::depends_on(index, var)) return index;
+  if (index == var || symbolic::free_symbols(index).size() == 1) return var.table().constant(0);
+  if (index.kind() != symbolic::ExprKind::kAdd) return {};
+  Expr rest = var.table().constant(0);
+  for (Expr term : index.args()) {
+    if (!symbolic::depends_on(term, var)) {
+      rest = rest + term;
+    } else if (symbolic::free_symbols(term).size() != 1) {
+      return {};
+    }
+  }
+  return rest;
+}
+
+std::vector<Placement> place_buffers(const loop::Kernel& kernel, int block) { return Placer(kernel, block).run(); }
+
+}  // namespace stax::lower

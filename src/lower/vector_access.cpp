@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/vector_access.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "loop/access.h"
+
+namespace stax::lower {
+
+namespace {
+
+using ir::DType;
+using ir::Scalar;
+using ir::ScalarKind;
+using symbolic::Expr;
+using thread::Stmt;
+
+class LaneVectorizer {
+ public:
+  LaneVectorizer(thread::Kernel& kernel, const ir::Target& target, Expr lane, int width)
+      : kernel_(kernel), context_(*kernel.context), most_bytes_(target.vector_bytes), lane_(lane), width_(width) {}
+
+  Stmt run(const Stmt& s) {
+    if (const auto* b = s->as<thread::Block>()) {
+      thread::Block out;
+      for (const Stmt& each : b->statements) out.statements.push_back(run(each));
+      return thread::make(std::move(out));
+    }
+    if (const auto* i = s->as<thread::If>()) return conditional(s, *i);
+    if (const auto* w = s->as<thread::Store>()) return store(s, *w);
+    return lane_by_lane(s);
+  }
+
+ private:
+  Stmt lane_by_lane(const Stmt& s) {
+    thread::Block out;
+    for (int k = 0; k < width_; ++k) out.statements.push_back(thread::substitute(s, at_lane(k)));
+    return thread::make(std::move(out));
+  }
+  symbolic::Substitution at_lane(int k) const { return {{lane_.node(), context_.exprs.constant(k)}}; }
+
+  Stmt conditional(const Stmt& s, const thread::If& i) {
+    if (!loop::depends_on(i.condition, lane_))
+      return thread::make(thread::If{i.condition, run(i.then_body), i.else_body ? run(i.else_body) : nullptr});
+    const Expr c = loop::condition_expr(i.condition);
+    if (!c || i.else_body || !falls(c)) return lane_by_lane(s);
+    const Expr whole = symbolic::substitute(c, at_lane(width_ - 1));
+    return thread::make(thread::If{loop::condition_of(context_, whole), run(i.then_body), lane_by_lane(s)});
+  }
+
+  // A condition that, once false, stays false in further lanes: a < b where a grows with the lane and b does not.
+  bool falls(Expr c) const {
+    if (!symbolic::depends_on(c, lane_)) return true;
+    if (c.kind() == symbolic::ExprKind::kMin)
+      return std::all_of(c.args().begin(), c.args().end(), [&](Expr e) { return falls(e); });
+    if (c.kind() != symbolic::ExprKind::kLess) return false;
+    const auto grows = symbolic::affine_in(c.args()[0] - c.args()[1], lane_);
+    return grows && grows->coefficient.range().lo >= 0;
+  }
+
+  // The address at lane 0 where lanes are neighbours there and vectors are aligned.
+  Expr vector_base(Scalar index, DType t) const {
+    const Expr e = ir::as_expr(index);
+    if (!e) return {};
+    const auto affine = symbolic::affine_in(e, lane_);
+    if (!affine || !affine->coefficient.is_constant(1)) return {};
+    const int64_t multiple = affine->rest.multiple();
+    return multiple % piece(t) == 0 ? affine->rest : Expr();
+  }
+  // Elements of one access.
+  int piece(DType t) const { return std::min(width_, std::max(1, most_bytes_ / static_cast<int>(ir::byte_size(t)))); }
+
+  int add_local(const std::string& name, DType t, int count) {
+    kernel_.buffers.push_back({name, t, thread::Space::kLocal, context_.exprs.constant(count), 0, false});
+    return static_cast<int>(kernel_.buffers.size()) - 1;
+  }
+
+  Stmt store(const Stmt& s, const thread::Store& w) {
+    if (kernel_.buffers[w.slot].space == thread::Space::kLocal && !ir::has_load(w.value)) return lane_by_lane(s);
+    thread::Block out;
+    std::unordered_map<const ir::ScalarNode*, int> loaded;  // vector of a load
+    ir::visit(w.value, [&](Scalar x) {
+      if (x->kind != ScalarKind::kLoad || kernel_.buffers[x->slot].space == thread::Space::kLocal) return;
+      if (under_select(w.value, x)) return;
+      const Expr base = vector_base(x->args[0], x->dtype);
+      const int each = piece(x->dtype);
+      if (!base || each == 1) return;
+      const int slot = add_local(kernel_.buffers[x->slot].name + "_v", x->dtype, width_);
+      for (int k = 0; k < width_; k += each)
+        out.statements.push_back(thread::make(
+            thread::LoadVector{slot, context_.exprs.constant(k), x->slot, context_.scalars.index(base + k), each}));
+      loaded[x.node()] = slot;
+    });
+    const Expr to =
+        kernel_.buffers[w.slot].space == thread::Space::kLocal ? Expr() : vector_base(w.index, w.value->dtype);
+    const int each = piece(w.value->dtype);
+    const bool vector_store = to && each > 1;
+    const int result = vector_store ? add_local(kernel_.buffers[w.slot].name + "_v", w.value->dtype, width_) : -1;
+    for (int k = 0; k < width_; ++k) {
+      const Scalar v = value_at(w.value, k, loaded);
+      if (vector_store) {
+        out.statements.push_back(
+            thread::make(thread::Store{result, context_.scalars.index(context_.exprs.constant(k)), v}));
+      } else {
+        out.statements.push_back(thread::make(thread::Store{w.slot, ir::substitute(w.index, at_lane(k)), v}));
+      }
+    }
+    if (vector_store)
+      for (int k = 0; k < width_; k += each)
+        out.statements.push_back(thread::make(
+            thread::StoreVector{w.slot, context_.scalars.index(to + k), result, context_.exprs.constant(k), each}));
+    return thread::make(std::move(out));
+  }
+
+  // Whether a load may be left out by a select, so that its address may be no good.
+  static bool under_select(Scalar root, Scalar load) {
+    bool found = false;
+    ir::visit(root, [&](Scalar x) {
+      if (found || x->kind != ScalarKind::kOp || x->op != ir::ScalarOp::kSelect) return;
+      for (size_t k = 1; k < 3; ++k) ir::visit(x->args[k], [&](Scalar y) { found |= y == load; });
+    });
+    return found;
+  }
+
+  // The value of lane k: loads that are vectors are replaced by their elements, before the lane is.
+  Scalar value_at(Scalar root, int k, const std::unordered_map<const ir::ScalarNode*, int>& loaded) {
+    std::unordered_map<const ir::ScalarNode*, Scalar> made;
+    const Scalar with_vectors = replace(root, k, loaded, made);
+    return ir::substitute(with_vectors, at_lane(k));
+  }
+  Scalar replace(Scalar x, int k, const std::unordered_map<const ir::ScalarNode*, int>& loaded,
+                 std::unordered_map<const ir::ScalarNode*, Scalar>& made) {
+    if (const auto done = made.find(x.node()); done != made.end()) return done->second;
+    auto& t = context_.scalars;
+    Scalar r = x;
+    if (const auto found = loaded.find(x.node()); found != loaded.end()) {
+      r = t.load(found->second, x->dtype, {t.index(context_.exprs.constant(k))});
+    } else if (!x->args.empty()) {
+      std::vector<Scalar> args;
+      bool same = true;
+      for (Scalar a : x->args) {
+        args.push_back(replace(a, k, loaded, made));
+        same &= args.back() == a;
+      }
+      if (!same) {
+        r = x->kind == ScalarKind::kLoad   ? t.load(x->slot, x->dtype, std::move(args))
+            : x->kind == ScalarKind::kCast ? t.cast(x->dtype, args[0])
+                                           : t.op(x->op, std::move(args));
+      }
+    }
+    return made[x.node()] = r;
+  }
+
+  thread::Kernel& kernel_;
+  ir::Context& context_;
+  int most_bytes_;
+  Expr lane_;
+  int width_;
+};
+
+}  // namespace
+
+Stmt vectorize_lanes(thread::Kernel& kernel, const ir::Target& target, Expr lane, int width, const Stmt& body) {
+  return LaneVectorizer(kernel, target, lane, width).run(body);
+}
+
+}  // namespace stax::lower

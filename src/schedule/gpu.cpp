@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/gpu.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "loop/transform.h"
+#include "schedule/step_list.h"
+
+namespace stax::schedule {
+
+using ir::Scalar;
+using symbolic::Expr;
+
+namespace {
+
+// Threads of a block where a thread's work does not depend on its neighbours'.
+constexpr int kBlock = 256;
+// Results of a block where each thread reduces for itself.
+constexpr int kReductionBlock = 128;
+// Rows from which on a whole block works on one.
+constexpr int64_t kLongRow = 64;
+// Lanes of one access.
+constexpr int kVector = 4;
+
+class GpuScheduler {
+ public:
+  GpuScheduler(const loop::Kernel& kernel, const ir::Target& target)
+      : kernel_(kernel), target_(target), form_(analyze(kernel)) {}
+
+  std::vector<GpuVersion> run() {
+    if (kernel_.kernel_class == "scatter") return {serial("points may meet: their order is the meaning")};
+    std::vector<GpuVersion> versions;
+    if (form_.matches && form_.reductions.empty() && !form_.has_if && !form_.outer.empty()) {
+      versions = pointwise();
+    } else if (form_.matches && !form_.has_if && form_.accumulators == 1) {
+      if (kernel_.kernel_class == "contraction") versions = contraction();
+      for (GpuVersion& v : reduction()) versions.push_back(std::move(v));
+    } else {
+      versions.push_back(fallback());
+    }
+    // A version that proves not to fit the nest gives way to the next; the last resort fits all.
+    std::vector<GpuVersion> legal;
+    for (GpuVersion& v : versions) {
+      if (!is_legal(v)) continue;
+      legal.push_back(std::move(v));
+      if (!legal.back().guard) break;
+    }
+    if (legal.empty() || legal.back().guard) legal.push_back(fallback());
+    return legal;
+  }
+
+ private:
+  bool is_legal(const GpuVersion& v) const {
+    try {
+      loop::apply_schedule(with_known(kernel_, v.known), v.schedule);
+      return true;
+    } catch (const loop::IllegalTransform& e) {
+      if (getenv("STAX_SCHED_DEBUG")) fmt::print(stderr, "{}\n{}\n", v.schedule, e.what());
+      return false;
+    }
+  }
+  static std::string name(const loop::For& f) { return loop::loop_name(f.var); }
+  std::string fuse_outer(StepList& steps, size_t count) const {
+    std::string fused = steps.order()[0];
+    for (size_t k = 1; k < count; ++k) {
+      const std::string next = "f" + std::to_string(k);
+      steps.step("fuse " + fused + " " + steps.order()[k] + " -> " + next);
+      fused = next;
+    }
+    return fused;
+  }
+  std::vector<std::string> outer_names() const {
+    std::vector<std::string> names;
+    for (const loop::For& f : form_.outer) names.push_back(name(f));
+    return names;
+  }
+
+  // ---- Pointwise
+  std::vector<GpuVersion> pointwise() {
+    std::vector<GpuVersion> versions;
+    const loop::For& last = form_.outer.back();
+    if (auto v = transpose()) versions.push_back(std::move(*v));
+    if (auto v = vector_pointwise(last)) versions.push_back(std::move(*v));
+    StepList steps(outer_names());
+    const std::string all = fuse_outer(steps, form_.outer.size());
+    finish_pointwise(steps, all);
+    versions.push_back({steps.str(), kBlock, {}, {}, {"one element a thread: any row length"}});
+    return versions;
+  }
+  static void finish_pointwise(StepList& steps, const std::string& loop) {
+    steps.step(fmt::format("split {} {} -> blocks threads guard", loop, kBlock));
+    steps.step("parallelize blocks");
+    steps.step("thread threads");
+  }
+  // A load that is contiguous along another axis than the result goes through a tile in shared memory.
+  std::optional<GpuVersion> transpose() const {
+    if (form_.outer.size() < 2 || form_.loads.empty()) return std::nullopt;
+    const int last = static_cast<int>(form_.outer.size()) - 1;
+    int across = -1;
+    Scalar turned;
+    for (Scalar load : form_.loads) {
+      for (int k = 0; k < last; ++k) {
+        const auto stride = stride_of(kernel_, load, form_.outer[k].var);
+        if (!stride || !stride->is_constant(1)) continue;
+        if (turned) return std::nullopt;
+        across = k, turned = load;
+      }
+    }
+    if (!turned) return std::nullopt;
+    constexpr int kTile = 32;
+    const std::string a = outer_names()[across], b = outer_names()[last];
+    StepList steps(outer_names());
+    steps.move(a, last - 1);
+    steps.step(fmt::format("split {0} {1} -> {0}o {0}i clamped", a, kTile));
+    steps.step(fmt::format("split {0} {1} -> {0}o {0}i clamped", b, kTile));
+    steps.step(fmt::format("interchange {}i {}o", a, b));
+    std::vector<std::string> blocks = steps.order();
+    blocks[last - 1] = a + "o";
+    blocks[last] = b + "o";
+    StepList grid(blocks);
+    const std::string fused = fuse_outer(grid, blocks.size());
+    steps.step(grid.str());
+    steps.step(fmt::format("cache {} at {} over {}i {}i pad 1 -> tile", turned->slot, fused, a, b));
+    steps.step("interchange tile_0 tile_1");
+    steps.step("fuse tile_1 tile_0 -> tile_copy");
+    steps.step("thread tile_copy");
+    steps.step(fmt::format("fuse {}i {}i -> threads", a, b));
+    steps.step("thread threads");
+    steps.step("parallelize " + fused);
+    GpuVersion v{steps.str(),
+                 kBlock,
+                 {},
+                 {},
+                 {fmt::format("tiles of {0} x {0} turn in shared memory: both sides are contiguous", kTile)}};
+    const auto fills = [&](int k) {
+      const Expr extent = form_.outer[k].extent;
+      return symbolic::less_equal(extent.table().constant(kTile / 2), extent);
+    };
+    v.guard = symbolic::logical_and(fills(across), fills(last));
+    if (v.guard.is_constant(0)) return std::nullopt;
+    if (v.guard.is_constant(1)) v.guard = {};
+    return v;
+  }
+  std::optional<GpuVersion> vector_pointwise(const loop::For& last) {
+    if (last.extent.is_constant() && last.extent.constant() < kVector) return std::nullopt;
+    GpuVersion v;
+    v.block = kBlock;
+    StepList steps(outer_names());
+    const std::string row = name(last);
+    const bool single = form_.outer.size() == 1;
+    if (!single) {
+      // Rows begin at whole vectors where their length is a multiple.
+      if (!make_multiple(last.extent, kVector, v)) return std::nullopt;
+    }
+    int contiguous = 0;
+    for (Scalar load : form_.loads) {
+      const auto stride = stride_of(kernel_, load, last.var);
+      // A stride that is 0 where the shape broadcasts and else 1 is taken for 1.
+      if (!stride || !(stride->is_constant(1) || make_value(*stride, 1, v))) continue;
+      ++contiguous;
+      if (!single && load->args.size() > 1) make_multiple(kernel_.buffers[load->slot].extents.back(), kVector, v);
+    }
+    if (contiguous == 0 && !form_.loads.empty() && !single) return std::nullopt;
+    steps.step(fmt::format("split {} {} -> {}o lanes {}", row, kVector, row, single ? "guard" : "exact"));
+    std::vector<std::string> order = outer_names();
+    order.back() += "o";
+    StepList rest(order);
+    const std::string all = fuse_outer(rest, order.size());
+    steps.step(rest.str());
+    finish_pointwise(steps, all);
+    steps.step(fmt::format("vectorize lanes {}", kVector));
+    v.schedule = steps.str();
+    v.reasons.push_back(fmt::format("{} elements a thread in one access{}", kVector,
+                                    single ? "; the last ones by themselves" : ": rows are whole vectors"));
+    return v;
+  }
+  bool make_value(Expr e, int64_t value, GpuVersion& v) const {
+    for (const loop::Buffer& b : kernel_.buffers)
+      for (Expr extent : b.extents)
+        if (symbolic::depends_on(extent, e)) return false;
+    for (size_t k = 0; k < kernel_.params.size(); ++k) {
+      if (kernel_.params[k] != e) continue;
+      if (std::any_of(v.known.begin(), v.known.end(), [&](const Known& m) { return m.param == k; })) return true;
+      v.known.push_back({k, 1, value});
+      require(v, symbolic::equal(e, value));
+      return true;
+    }
+    return false;
+  }
+  static void require(GpuVersion& v, Expr condition) {
+    v.guard = v.guard ? symbolic::logical_and(v.guard, condition) : condition;
+  }
+  // Makes `e` a provable multiple by what the version takes for granted of a parameter. False: there is no such parameter.
+  bool make_multiple(Expr e, int64_t multiple, GpuVersion& v) const {
+    if (e.multiple() % multiple == 0) return true;
+    if (!e.is_symbol()) return false;
+    for (size_t k = 0; k < kernel_.params.size(); ++k) {
+      if (kernel_.params[k] != e) continue;
+      if (std::any_of(v.known.begin(), v.known.end(), [&](const Known& m) { return m.param == k; })) return true;
+      v.known.push_back({k, multiple, {}});
+      require(v, symbolic::equal(symbolic::mod(e, multiple), 0));
+      return true;
+    }
+    return false;
+  }
+
+  // ---- Reductions
+  std::vector<GpuVersion> reduction() {
+    const loop::For& last = form_.reductions.back();
+    bool along_reduction = form_.outer.empty(), along_row = false;
+    for (Scalar load : form_.inner_loads) {
+      const auto s = stride_of(kernel_, load, last.var);
+      if (s) along_reduction |= s->is_constant(1);
+      if (form_.outer.empty() || (s && s->is_constant(0))) continue;
+      if (const auto s = stride_of(kernel_, load, form_.outer.back().var)) along_row |= s->is_constant(1);
+    }
+    std::vector<GpuVersion> versions;
+    Expr count = kernel_.context->exprs.constant(1);
+    for (const loop::For& r : form_.reductions) count = count * r.extent;
+    if (along_reduction && !along_row) {
+      GpuVersion v{block_reduction(),
+                   kBlock,
+                   {},
+                   {},
+                   {"a block reduces one row: neighbours in memory are neighbours in a warp"}};
+      if (!form_.outer.empty()) v.guard = symbolic::less_equal(kernel_.context->exprs.constant(kLongRow), count);
+      if (v.guard && v.guard.is_constant(0)) v.schedule.clear();
+      if (!v.schedule.empty()) versions.push_back(std::move(v));
+      if (!versions.empty() && versions.back().guard && versions.back().guard.is_constant(1))
+        versions.back().guard = {};
+    }
+    if (!form_.outer.empty() && (versions.empty() || versions.back().guard)) versions.push_back(thread_reduction());
+    return versions;
+  }
+  std::string block_reduction() const {
+    std::vector<std::string> order = outer_names();
+    StepList steps(order);
+    std::string row;
+    if (!order.empty()) row = fuse_outer(steps, order.size());
+    std::string r = name(form_.reductions[0]);
+    for (size_t k = 1; k < form_.reductions.size(); ++k) {
+      const std::string next = "g" + std::to_string(k);
+      steps.step("fuse " + r + " " + name(form_.reductions[k]) + " -> " + next);
+      r = next;
+    }
+    steps.step("thread " + r);
+    if (!row.empty()) steps.step("parallelize " + row);
+    return steps.str();
+  }
+  GpuVersion thread_reduction() const {
+    StepList steps(outer_names());
+    const std::string all = fuse_outer(steps, form_.outer.size());
+    steps.step(fmt::format("split {} {} -> blocks threads guard", all, kReductionBlock));
+    steps.step("parallelize blocks");
+    steps.step("thread threads");
+    return {steps.str(),
+            kReductionBlock,
+            {},
+            {},
+            {"a thread reduces for one result: neighbouring results are neighbours in a warp"}};
+  }
+
+  // ---- Contractions
+  // Tiles of kTileRows x kTileColumns results a block, kThreadRows x kThreadColumns a thread; both operands' parts of kTileDepth steps
+  // go through shared memory. What is left of the reduction is read directly.
+  std::vector<GpuVersion> contraction() const {
+    // n is the last axis that one operand alone moves along; m the last one that the other moves along.
+    if (form_.inner_loads.size() != 2 || form_.outer.size() < 2) return {};
+    const auto moves = [&](Scalar load, const loop::For& f) {
+      bool found = false;
+      for (Scalar i : load->args) found |= loop_depends(i, f.var);
+      return found;
+    };
+    int m = -1, n = -1;
+    for (int k = static_cast<int>(form_.outer.size()) - 1; k >= 0; --k) {
+      const bool first = moves(form_.inner_loads[0], form_.outer[k]),
+                 second = moves(form_.inner_loads[1], form_.outer[k]);
+      if (first == second) continue;
+      if (n < 0) {
+        n = k, columns_ = second ? 1 : 0;
+      } else if (m < 0 && (columns_ == 1) == first) {
+        m = k;
+      }
+    }
+    if (m < 0 || n < 0) return {};
+    std::vector<GpuVersion> versions;
+    for (const Tile& tile : {kLargeTile, kSmallTile}) {
+      GpuVersion v = tiled(tile, m, n);
+      // A tile must be filled by half.
+      v.guard = symbolic::logical_and(
+          symbolic::less_equal(form_.outer[m].extent.table().constant(tile.rows / 2), form_.outer[m].extent),
+          symbolic::less_equal(form_.outer[n].extent.table().constant(tile.columns / 2), form_.outer[n].extent));
+      if (v.guard.is_constant(0)) continue;
+      if (v.guard.is_constant(1)) v.guard = {};
+      versions.push_back(std::move(v));
+      if (!versions.back().guard) break;
+    }
+    return versions;
+  }
+  struct Tile {
+    int rows, columns, depth, thread_rows, thread_columns;
+    int block() const { return rows / thread_rows * (columns / thread_columns); }
+  };
+  static constexpr Tile kLargeTile{128, 64, 16, 8, 4}, kSmallTile{32, 32, 16, 2, 2};
+  static bool loop_depends(Scalar root, Expr symbol) {
+    bool found = false;
+    ir::visit(root,
+              [&](Scalar x) { found |= x->kind == ir::ScalarKind::kIndex && symbolic::depends_on(x->index, symbol); });
+    return found;
+  }
+
+  GpuVersion tiled(const Tile& t, int m, int n) const {
+    StepList steps(outer_names());
+    const std::string row = outer_names()[m], column = outer_names()[n];
+    const size_t count = form_.outer.size();
+    // .., row, column -> .., row tiles, column tiles, rows, columns
+    if (m != static_cast<int>(count) - 2 || n != static_cast<int>(count) - 1) {
+      steps.move(row, count - 1);
+      steps.move(column, count - 1);
+    }
+    steps.step(fmt::format("split {0} {1} -> {0}o {0}i clamped", row, t.rows));
+    steps.step(fmt::format("split {0} {1} -> {0}o {0}i clamped", column, t.columns));
+    steps.step(fmt::format("interchange {}i {}o", row, column));
+    std::vector<std::string> blocks = steps.order();
+    blocks[count - 2] = row + "o";
+    blocks[count - 1] = column + "o";
+    StepList grid(blocks);
+    const std::string fused = fuse_outer(grid, blocks.size());
+    steps.step(grid.str());
+    std::string k = name(form_.reductions[0]);
+    for (size_t r = 1; r < form_.reductions.size(); ++r) {
+      const std::string next = "g" + std::to_string(r);
+      steps.step("fuse " + k + " " + name(form_.reductions[r]) + " -> " + next);
+      k = next;
+    }
+    steps.step(fmt::format("split {} {} -> ko ki separate kt", k, t.depth));
+    steps.step(fmt::format("sink {}i", row));
+    steps.step(fmt::format("sink {}i", column));
+    const int left = form_.inner_loads[1 - columns_]->slot, right = form_.inner_loads[columns_]->slot;
+    // Where neighbouring threads write steps of one row, rows are kept apart by two banks.
+    const auto along_k = [&](Scalar load) {
+      const auto stride = stride_of(kernel_, load, form_.reductions.back().var);
+      return stride && stride->is_constant(1);
+    };
+    const auto pad = [&](int load) { return along_k(form_.inner_loads[load]) ? " pad 2" : ""; };
+    steps.step(fmt::format("cache {} at ko over ki {}i{} -> left", left, row, pad(1 - columns_)));
+    steps.step(fmt::format("cache {} at ko over ki {}i{} -> right", right, column, pad(columns_)));
+    // A thread has neighbouring rows, and columns that are as far apart as there are threads along them.
+    steps.step(fmt::format("split {}i {} -> tm mm exact", row, t.thread_rows));
+    steps.step(fmt::format("split {}i {} -> nn tn exact", column, t.columns / t.thread_columns));
+    steps.step("interchange nn tn");
+    steps.step("interchange mm tn");
+    steps.step("fuse tm tn -> threads");
+    steps.step("interchange ki threads");
+    // Neighbouring threads copy neighbours in memory.
+    for (const auto& [near, load] :
+         {std::pair("left", form_.inner_loads[1 - columns_]), std::pair("right", form_.inner_loads[columns_])}) {
+      if (along_k(load)) {
+        steps.step(fmt::format("interchange {0}_0 {0}_1", near));
+        steps.step(fmt::format("fuse {0}_1 {0}_0 -> {0}_copy", near));
+      } else {
+        steps.step(fmt::format("fuse {0}_0 {0}_1 -> {0}_copy", near));
+      }
+      steps.step(fmt::format("thread {}_copy", near));
+    }
+    steps.step("thread threads");
+    for (const char* each : {"mm", "nn", "ki"}) steps.step(fmt::format("unroll {}", each));
+    steps.step("parallelize " + fused);
+    return {steps.str(),
+            t.block(),
+            {},
+            {},
+            {fmt::format("{} x {} results a block, {} x {} a thread, {} steps of the reduction through shared memory",
+                         t.rows, t.columns, t.thread_rows, t.thread_columns, t.depth)}};
+  }
+
+  // ---- Anything
+  GpuVersion fallback() const {
+    const std::vector<std::string> order = outer_names();
+    for (size_t count = order.size(); count > 0; --count) {
+      StepList steps(order);
+      const std::string all = fuse_outer(steps, count);
+      steps.step(fmt::format("split {} {} -> blocks threads guard", all, kReductionBlock));
+      steps.step("parallelize blocks");
+      steps.step("thread threads");
+      GpuVersion v{steps.str(),
+                   kReductionBlock,
+                   {},
+                   {},
+                   {fmt::format("a thread does one iteration of the {} outer loops", count)}};
+      if (is_legal(v)) return v;
+    }
+    return serial("no loop has independent iterations around all others");
+  }
+  static GpuVersion serial(const std::string& reason) { return {"", 1, {}, {}, {"one thread: " + reason}}; }
+
+  const loop::Kernel& kernel_;
+  const ir::Target& target_;
+  NestForm form_;
+  mutable int columns_ = 0;  // of a contraction: the load that moves along its columns
+};
+
+}  // namespace
+
+loop::Kernel with_known(const loop::Kernel& kernel, const std::vector<Known>& known) {
+  loop::Kernel k = kernel;
+  for (const Known& m : known) {
+    symbolic::SymbolInfo info = k.params[m.param].symbol();
+    if (m.value) {
+      k = loop::with_param(k, m.param, k.context->exprs.constant(*m.value));
+    } else {
+      info.multiple = m.multiple;
+      k = loop::with_param(k, m.param, k.context->exprs.new_symbol(std::move(info)));
+    }
+  }
+  return k;
+}
+
+std::vector<GpuVersion> choose_gpu_versions(const loop::Kernel& kernel, const ir::Target& target) {
+  return GpuScheduler(kernel, target).run();
+}
+
+}  // namespace stax::schedule
