@@ -190,6 +190,7 @@ class ProgramBuilder {
         last = guard.is_constant(1);
         if (!last) version.guard = expr(guard);
       }
+      if (target_.is_gpu && family.necessary[v]) version.necessary = expr(to_graph(family.necessary[v], table, params));
       step.versions.push_back(version);
       if (last) break;
     }
@@ -201,7 +202,8 @@ class ProgramBuilder {
   /// Versions of one kernel: consecutive in kernels_.
   struct Family {
     size_t first = 0;
-    std::vector<Expr> guards;  // over `params`; null: any shape
+    std::vector<Expr> guards;     // over `params`; null: any shape
+    std::vector<Expr> necessary;  // of GPUs: parts of the guards without which results are wrong
     std::vector<Expr> params;
     std::shared_ptr<ir::Context> context;  // of both
   };
@@ -237,7 +239,7 @@ class ProgramBuilder {
                         Lower lower) {
     struct Choice {
       const schedule::GpuVersion* version;
-      Expr guard;
+      Expr guard, necessary;
       int index_bits;
     };
     const auto versions = schedule::choose_gpu_versions(lowered.kernel, target_);
@@ -246,10 +248,11 @@ class ProgramBuilder {
     if (target_.narrow_indices) {
       const Expr small = has_small_buffers(lowered.kernel);
       for (const auto& v : versions)
-        choices.push_back({&v, v.guard ? symbolic::logical_and(small, v.guard) : small, 32});
-      choices.push_back({&versions.back(), {}, 64});
+        choices.push_back({&v, v.guard ? symbolic::logical_and(small, v.guard) : small,
+                           v.necessary ? symbolic::logical_and(small, v.necessary) : small, 32});
+      choices.push_back({&versions.back(), {}, {}, 64});
     } else {
-      for (const auto& v : versions) choices.push_back({&v, v.guard, 64});
+      for (const auto& v : versions) choices.push_back({&v, v.guard, v.necessary, 64});
     }
     for (size_t v = 0; v < choices.size(); ++v) {
       const schedule::GpuVersion& version = *choices[v].version;
@@ -265,6 +268,7 @@ class ProgramBuilder {
       for (const std::string& reason : version.reasons) spec.decisions += reason + "\n";
       thread_kernels_.push_back(std::move(threads));
       family.guards.push_back(choices[v].guard);
+      family.necessary.push_back(choices[v].necessary);
     }
   }
   // Every index, also one a tile past the end, fits into 31 bits.

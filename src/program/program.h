@@ -87,6 +87,8 @@ struct LaunchVersion {
   ExprRef guard = kNone;          // 0 at run time: the next version; kNone: any shape
   ExprRef iterations = kNone;     // of the outermost parallel loop (constant 1 without one)
   ExprRef scratch_bytes = kNone;  // per thread
+  /// Without it the version gives wrong results; part of the guard. What else is in the guard is a matter of speed. kNone: nothing.
+  ExprRef necessary = kNone;
   // Of devices that launch grids; kNone: 1, 1 and 0.
   std::array<ExprRef, 3> grid{kNone, kNone, kNone};  // blocks along x, y, z
   ExprRef block = kNone;                             // threads of a block

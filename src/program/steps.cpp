@@ -61,7 +61,7 @@ void for_each_expr(const Step& step, const std::function<void(ExprRef)>& f) {
     for (const LaunchVersion& v : s->versions) {
       f(v.iterations);
       if (v.scratch_bytes != kNone) f(v.scratch_bytes);
-      for (ExprRef e : {v.guard, v.grid[0], v.grid[1], v.grid[2], v.block, v.shared_bytes})
+      for (ExprRef e : {v.guard, v.necessary, v.grid[0], v.grid[1], v.grid[2], v.block, v.shared_bytes})
         if (e != kNone) f(e);
       for (ExprRef e : v.divisors) f(e);
     }

@@ -18,9 +18,9 @@ namespace stax::runtime {
 
 class HostWorkers;
 
-/// The first index of a kernel that was out of range; layout of emit::KernelFault.
+/// The first index of a kernel that was out of range; begins as emit::KernelFault does, and is the fault record of GPU code.
 struct Fault {
-  int64_t failed = 0, index = 0, extent = 0;
+  int64_t failed = 0, index = 0, extent = 0, message = 0;
 };
 
 struct Launch {

@@ -2,6 +2,7 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -316,9 +317,27 @@ void Context::allocate_result(uint32_t block, ValueRef v, std::string_view sourc
 
 // ---- steps
 
+namespace {
+
+// For 0 <= x < 2^31: x / d = (high half of x * multiplier + x) >> shift, all in unsigned 32 bits.
+struct Divisor {
+  int64_t multiplier = 1, shift = 0;
+};
+Divisor divisor(int64_t d) {
+  if (d <= 1) return {};
+  const int shift = 64 - std::countl_zero(static_cast<uint64_t>(d - 1));
+  const uint64_t excess = (uint64_t{1} << shift) - static_cast<uint64_t>(d);
+  return {static_cast<int64_t>((excess << 32) / static_cast<uint64_t>(d) + 1), shift};
+}
+
+}  // namespace
+
 const LaunchVersion& Context::choose(const LaunchStep& s) const {
   uint32_t forced = shared_.forced[s.versions[0].kernel];
-  if (forced != kNone) return s.versions[std::min<size_t>(forced, s.versions.size() - 1)];
+  if (forced != kNone) {
+    const LaunchVersion& version = s.versions[std::min<size_t>(forced, s.versions.size() - 1)];
+    if (version.necessary == kNone || value(version.necessary) != 0) return version;
+  }
   size_t k = 0;
   while (s.versions[k].guard != kNone && value(s.versions[k].guard) == 0) ++k;
   return s.versions[k];
@@ -329,6 +348,11 @@ void Context::run_step(const LaunchStep& s) {
   const LaunchVersion& version = choose(s);
   params_.clear();
   for (ExprRef e : s.params) params_.push_back(value(e));
+  for (ExprRef e : version.divisors) {
+    const Divisor d = divisor(value(e));
+    params_.push_back(d.multiplier);
+    params_.push_back(d.shift);
+  }
   buffers_.clear();
   for (ValueRef v : s.arguments) buffers_.push_back(data_[v]);
   Fault fault;
@@ -338,7 +362,7 @@ void Context::run_step(const LaunchStep& s) {
   launch.params = params_;
   launch.iterations = value(version.iterations);
   launch.work = value(s.work);
-  launch.scratch_bytes = value(version.scratch_bytes);
+  if (version.scratch_bytes != kNone) launch.scratch_bytes = value(version.scratch_bytes);
   launch.workers = &workers_;
   launch.fault = shared_.unified ? &fault : static_cast<Fault*>(faults_.get()) + shared_.launch_numbers.at(&s);
   for (size_t k = 0; k < 3; ++k)

@@ -86,7 +86,7 @@ class GpuScheduler {
     StepList steps(outer_names());
     const std::string all = fuse_outer(steps, form_.outer.size());
     finish_pointwise(steps, all);
-    versions.push_back({steps.str(), kBlock, {}, {}, {"one element a thread: any row length"}});
+    versions.push_back({steps.str(), kBlock, {"one element a thread: any row length"}});
     return versions;
   }
   static void finish_pointwise(StepList& steps, const std::string& loop) {
@@ -130,10 +130,7 @@ class GpuScheduler {
     steps.step("thread threads");
     steps.step("parallelize " + fused);
     GpuVersion v{steps.str(),
-                 kBlock,
-                 {},
-                 {},
-                 {fmt::format("tiles of {0} x {0} turn in shared memory: both sides are contiguous", kTile)}};
+                 kBlock, {fmt::format("tiles of {0} x {0} turn in shared memory: both sides are contiguous", kTile)}};
     const auto fills = [&](int k) {
       const Expr extent = form_.outer[k].extent;
       return symbolic::less_equal(extent.table().constant(kTile / 2), extent);
@@ -190,7 +187,7 @@ class GpuScheduler {
     return false;
   }
   static void require(GpuVersion& v, Expr condition) {
-    v.guard = v.guard ? symbolic::logical_and(v.guard, condition) : condition;
+    for (Expr* e : {&v.guard, &v.necessary}) *e = *e ? symbolic::logical_and(*e, condition) : condition;
   }
   // Makes `e` a provable multiple by what the version takes for granted of a parameter. False: there is no such parameter.
   bool make_multiple(Expr e, int64_t multiple, GpuVersion& v) const {
@@ -221,10 +218,7 @@ class GpuScheduler {
     for (const loop::For& r : form_.reductions) count = count * r.extent;
     if (along_reduction && !along_row) {
       GpuVersion v{block_reduction(),
-                   kBlock,
-                   {},
-                   {},
-                   {"a block reduces one row: neighbours in memory are neighbours in a warp"}};
+                   kBlock, {"a block reduces one row: neighbours in memory are neighbours in a warp"}};
       if (!form_.outer.empty()) v.guard = symbolic::less_equal(kernel_.context->exprs.constant(kLongRow), count);
       if (v.guard && v.guard.is_constant(0)) v.schedule.clear();
       if (!v.schedule.empty()) versions.push_back(std::move(v));
@@ -256,10 +250,7 @@ class GpuScheduler {
     steps.step("parallelize blocks");
     steps.step("thread threads");
     return {steps.str(),
-            kReductionBlock,
-            {},
-            {},
-            {"a thread reduces for one result: neighbouring results are neighbours in a warp"}};
+            kReductionBlock, {"a thread reduces for one result: neighbouring results are neighbours in a warp"}};
   }
 
   // ---- Contractions
@@ -369,10 +360,7 @@ class GpuScheduler {
     for (const char* each : {"mm", "nn", "ki"}) steps.step(fmt::format("unroll {}", each));
     steps.step("parallelize " + fused);
     return {steps.str(),
-            t.block(),
-            {},
-            {},
-            {fmt::format("{} x {} results a block, {} x {} a thread, {} steps of the reduction through shared memory",
+            t.block(), {fmt::format("{} x {} results a block, {} x {} a thread, {} steps of the reduction through shared memory",
                          t.rows, t.columns, t.thread_rows, t.thread_columns, t.depth)}};
   }
 
@@ -386,15 +374,12 @@ class GpuScheduler {
       steps.step("parallelize blocks");
       steps.step("thread threads");
       GpuVersion v{steps.str(),
-                   kReductionBlock,
-                   {},
-                   {},
-                   {fmt::format("a thread does one iteration of the {} outer loops", count)}};
+                   kReductionBlock, {fmt::format("a thread does one iteration of the {} outer loops", count)}};
       if (is_legal(v)) return v;
     }
     return serial("no loop has independent iterations around all others");
   }
-  static GpuVersion serial(const std::string& reason) { return {"", 1, {}, {}, {"one thread: " + reason}}; }
+  static GpuVersion serial(const std::string& reason) { return {"", 1, {"one thread: " + reason}}; }
 
   const loop::Kernel& kernel_;
   const ir::Target& target_;

@@ -23,10 +23,11 @@ loop::Kernel with_known(const loop::Kernel& kernel, const std::vector<Known>& kn
 
 struct GpuVersion {
   std::string schedule;
-  int block = 1;  // threads
-  std::vector<Known> known;
-  symbolic::Expr guard;              // over the kernel's parameters; null: any shape. What is known is part of it
+  int block = 1;                     // threads
   std::vector<std::string> reasons;  // one line a decision, for `dump --stage mapping`
+  std::vector<Known> known;
+  symbolic::Expr guard;              // over the kernel's parameters; null: any shape
+  symbolic::Expr necessary;          // the part of it that says what is known; null: nothing
 };
 
 /// The last version has no guard.

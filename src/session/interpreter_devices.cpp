@@ -55,6 +55,8 @@ class ProgramSession final : public Session {
       if (kernels.empty())
         for (const auto& k : program->kernels) kernels.push_back(loop::parse_kernel(k.loop_text));
       device = std::make_unique<LoopDevice>(std::move(kernels));
+    } else if (device_ == "sim") {
+      device = open_sim(*program);
     } else {
       device = runtime::open_cpu(*program);
     }
