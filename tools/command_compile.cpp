@@ -35,7 +35,8 @@ void add_compile(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   CLI::App* c = app.add_subcommand("compile", "Compile a model into a .stax file");
   c->add_option("model", o->model, "an ONNX file or .stax text")->required();
   c->add_option("-o,--output", o->output, "the .stax file to write")->required();
-  c->add_option("--target", o->target, "cpu (AVX2 and AVX-512, chosen at load), cpu:native, or a GPU such as cuda:sm_90a, hip:gfx942, opencl");
+  c->add_option("--target", o->target,
+                "cpu (AVX2 and AVX-512, chosen at load), cpu:native, or a GPU such as cuda:sm_90a, hip:gfx942, opencl");
   c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH");
   actions[c] = [o] { return compile_command(*o); };
 }

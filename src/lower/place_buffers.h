@@ -19,7 +19,7 @@ enum class Place : uint8_t {
 struct Placement {
   Place place = Place::kShared;
   std::vector<int64_t> box, stride;  // elements along each axis, and how far apart they are
-  int64_t per_thread = 1;  // iterations of one thread
+  int64_t per_thread = 1;            // iterations of one thread
 };
 
 /// By slot; those of arguments are not looked at.

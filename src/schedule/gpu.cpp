@@ -56,8 +56,7 @@ class GpuScheduler {
     try {
       loop::apply_schedule(with_known(kernel_, v.known), v.schedule);
       return true;
-    } catch (const loop::IllegalTransform& e) {
-      if (getenv("STAX_SCHED_DEBUG")) fmt::print(stderr, "{}\n{}\n", v.schedule, e.what());
+    } catch (const loop::IllegalTransform&) {
       return false;
     }
   }
@@ -130,7 +129,8 @@ class GpuScheduler {
     steps.step("thread threads");
     steps.step("parallelize " + fused);
     GpuVersion v{steps.str(),
-                 kBlock, {fmt::format("tiles of {0} x {0} turn in shared memory: both sides are contiguous", kTile)}};
+                 kBlock,
+                 {fmt::format("tiles of {0} x {0} turn in shared memory: both sides are contiguous", kTile)}};
     const auto fills = [&](int k) {
       const Expr extent = form_.outer[k].extent;
       return symbolic::less_equal(extent.table().constant(kTile / 2), extent);
@@ -217,8 +217,8 @@ class GpuScheduler {
     Expr count = kernel_.context->exprs.constant(1);
     for (const loop::For& r : form_.reductions) count = count * r.extent;
     if (along_reduction && !along_row) {
-      GpuVersion v{block_reduction(),
-                   kBlock, {"a block reduces one row: neighbours in memory are neighbours in a warp"}};
+      GpuVersion v{
+          block_reduction(), kBlock, {"a block reduces one row: neighbours in memory are neighbours in a warp"}};
       if (!form_.outer.empty()) v.guard = symbolic::less_equal(kernel_.context->exprs.constant(kLongRow), count);
       if (v.guard && v.guard.is_constant(0)) v.schedule.clear();
       if (!v.schedule.empty()) versions.push_back(std::move(v));
@@ -250,7 +250,8 @@ class GpuScheduler {
     steps.step("parallelize blocks");
     steps.step("thread threads");
     return {steps.str(),
-            kReductionBlock, {"a thread reduces for one result: neighbouring results are neighbours in a warp"}};
+            kReductionBlock,
+            {"a thread reduces for one result: neighbouring results are neighbours in a warp"}};
   }
 
   // ---- Contractions
@@ -360,7 +361,8 @@ class GpuScheduler {
     for (const char* each : {"mm", "nn", "ki"}) steps.step(fmt::format("unroll {}", each));
     steps.step("parallelize " + fused);
     return {steps.str(),
-            t.block(), {fmt::format("{} x {} results a block, {} x {} a thread, {} steps of the reduction through shared memory",
+            t.block(),
+            {fmt::format("{} x {} results a block, {} x {} a thread, {} steps of the reduction through shared memory",
                          t.rows, t.columns, t.thread_rows, t.thread_columns, t.depth)}};
   }
 
@@ -373,8 +375,8 @@ class GpuScheduler {
       steps.step(fmt::format("split {} {} -> blocks threads guard", all, kReductionBlock));
       steps.step("parallelize blocks");
       steps.step("thread threads");
-      GpuVersion v{steps.str(),
-                   kReductionBlock, {fmt::format("a thread does one iteration of the {} outer loops", count)}};
+      GpuVersion v{
+          steps.str(), kReductionBlock, {fmt::format("a thread does one iteration of the {} outer loops", count)}};
       if (is_legal(v)) return v;
     }
     return serial("no loop has independent iterations around all others");
