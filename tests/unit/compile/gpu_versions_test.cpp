@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every version that GPUs get of a kernel, run by the interpreter of thread IR, against the naive nest run by the loop interpreter: equal results at
+// every shape that the version is for, and no race, no access out of bounds, no read of what was never written.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "loop/passes.h"
+#include "loop/transform.h"
+#include "lower/loop_to_thread.h"
+#include "schedule/gpu.h"
+#include "thread/interpret.h"
+
+namespace stax {
+namespace {
+
+using symbolic::Expr;
+
+constexpr const char* kRowSum = R"(kernel @row_sum reduction {
+  param p0 0 .. 2147483647
+  param p1 0 .. 2147483647
+  argument 0 @in f32 [p0, p1]
+  argument 1 @out f32 [p0] written
+  local 2 @acc f64 [] written
+  for i in p0 {
+    allocate 2 {
+      %2[] = 0.0:f64
+      for r in p1 {
+        %2[] sum= cast<f64>(load0[i, r])
+      }
+      %1[i] = cast<f32>(load2[])
+    }
+  }
+})";
+constexpr const char* kColumnMax = R"(kernel @column_max reduction {
+  param p0 0 .. 2147483647
+  param p1 0 .. 2147483647
+  argument 0 @in f32 [p1, p0]
+  argument 1 @out f32 [p0] written
+  local 2 @acc f32 [] written
+  for i in p0 {
+    allocate 2 {
+      %2[] = -inf:f32
+      for r in p1 {
+        %2[] max= load0[r, i]
+      }
+      %1[i] = load2[]
+    }
+  }
+})";
+constexpr const char* kPointwise = R"(kernel @pointwise map {
+  param p0 0 .. 2147483647
+  param p1 0 .. 2147483647
+  argument 0 @a f32 [p0, p1]
+  argument 1 @b f32 [p1]
+  argument 2 @out f32 [p0, p1] written
+  for i in p0 {
+    for j in p1 {
+      %2[i, j] = max(add(load0[i, j], load1[j]), 0.0:f32)
+    }
+  }
+})";
+constexpr const char* kTranspose = R"(kernel @transpose map {
+  param p0 0 .. 2147483647
+  param p1 0 .. 2147483647
+  argument 0 @a f32 [p1, p0]
+  argument 1 @out f32 [p0, p1] written
+  for i in p0 {
+    for j in p1 {
+      %1[i, j] = load0[j, i]
+    }
+  }
+})";
+constexpr const char* kMatmul = R"(kernel @matmul contraction {
+  param p0 0 .. 2147483647
+  param p1 0 .. 2147483647
+  param p2 0 .. 2147483647
+  argument 0 @a f32 [p0, p2]
+  argument 1 @b f32 [p2, p1]
+  argument 2 @c f32 [p1]
+  argument 3 @out f32 [p0, p1] written
+  local 4 @acc f32 [] written
+  for i in p0 {
+    for j in p1 {
+      allocate 4 {
+        %4[] = 0.0:f32
+        for r in p2 {
+          %4[] sum= mul(load0[i, r], load1[r, j])
+        }
+        %3[i, j] = max(add(load4[], load2[j]), 0.0:f32)
+      }
+    }
+  }
+})";
+constexpr const char* kConvolution = R"(kernel @convolution contraction {
+  param p0 0 .. 2147483647
+  param p1 0 .. 2147483647
+  argument 0 @a f32 [3, p0 + 2, p1 + 2]
+  argument 1 @b f32 [3, 3, 3, 24]
+  argument 2 @out f32 [24, p0, p1] written
+  local 3 @acc f32 [] written
+  for o in 24 {
+    for y in p0 {
+      for x in p1 {
+        allocate 3 {
+          %3[] = 0.0:f32
+          for c in 3 {
+            for u in 3 {
+              for v in 3 {
+                %3[] sum= mul(load0[c, y + u, x + v], load1[c, u, v, o])
+              }
+            }
+          }
+          %2[o, y, x] = load3[]
+        }
+      }
+    }
+  }
+})";
+constexpr const char* kRunningSum = R"(kernel @running_sum scan {
+  param p0 0 .. 2147483647
+  param p1 0 .. 2147483647
+  argument 0 @in f32 [p0, p1]
+  argument 1 @out f32 [p0, p1] written
+  local 2 @acc f32 [] written
+  for i in p0 {
+    allocate 2 {
+      %2[] = 0.0:f32
+      for s in p1 {
+        %2[] sum= load0[i, s]
+        %1[i, s] = load2[]
+      }
+    }
+  }
+})";
+
+struct Case {
+  const char* name;
+  const char* text;
+};
+constexpr Case kCases[] = {{"row_sum", kRowSum},        {"column_max", kColumnMax}, {"pointwise", kPointwise},
+                           {"transpose", kTranspose},   {"matmul", kMatmul},        {"convolution", kConvolution},
+                           {"running_sum", kRunningSum}};
+
+int64_t evaluate(Expr e, const loop::Kernel& kernel, const std::vector<int64_t>& params) {
+  symbolic::Substitution values;
+  for (size_t k = 0; k < params.size(); ++k)
+    values[kernel.params[k].node()] = kernel.context->exprs.constant(params[k]);
+  return symbolic::substitute(e, values).constant();
+}
+
+std::vector<std::vector<float>> buffers_of(const loop::Kernel& kernel, const std::vector<int64_t>& params,
+                                           std::mt19937_64& random) {
+  std::vector<std::vector<float>> buffers;
+  std::normal_distribution<float> normal;
+  for (int k = 0; k < kernel.arguments; ++k) {
+    int64_t count = 1;
+    for (Expr e : kernel.buffers[k].extents) count *= evaluate(e, kernel, params);
+    std::vector<float>& b = buffers.emplace_back(static_cast<size_t>(count));
+    for (float& x : b) x = kernel.buffers[k].written ? std::nanf("") : normal(random);
+  }
+  return buffers;
+}
+
+std::vector<void*> pointers_to(std::vector<std::vector<float>>& buffers) {
+  std::vector<void*> p;
+  for (auto& b : buffers) p.push_back(b.data());
+  return p;
+}
+
+class GpuVersions : public testing::TestWithParam<std::tuple<Case, std::string>> {};
+
+TEST_P(GpuVersions, AgreeWithTheNaiveNest) {
+  const auto& [test, target_name] = GetParam();
+  const ir::Target& target = ir::find_target(target_name);
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const loop::Kernel naive = loop::parse_kernel(test.text);
+  const auto versions = schedule::choose_gpu_versions(naive, target);
+  ASSERT_FALSE(versions.empty());
+  EXPECT_FALSE(versions.back().guard) << "the last version has to be total";
+  const std::vector<std::vector<int64_t>> shapes = {{1, 1, 1},  {3, 5, 2},    {17, 33, 16}, {32, 64, 48},
+                                                    {64, 4, 7}, {65, 70, 19}, {130, 68, 5}, {2, 300, 33}};
+  for (size_t v = 0; v < versions.size(); ++v) {
+    for (int bits : {32, 64}) {
+      const loop::Kernel fresh = loop::parse_kernel(test.text);
+      const loop::Kernel scheduled =
+          loop::simplify(loop::apply_schedule(schedule::with_known(fresh, versions[v].known), versions[v].schedule));
+      const thread::Kernel threads = lower::lower_to_thread(scheduled, target, versions[v].block, bits);
+      const thread::Interpreter interpreter(threads);
+      int runs = 0;
+      for (std::vector<int64_t> params : shapes) {
+        params.resize(naive.params.size());
+        SCOPED_TRACE(testing::Message() << target_name << ", version " << v << ", " << bits << " bits, shape "
+                                        << params[0] << " " << params[1]);
+        if (versions[v].necessary && evaluate(versions[v].necessary, naive, params) == 0) continue;
+        ++runs;
+        auto want = buffers_of(naive, params, random), got = want;
+        const auto want_at = pointers_to(want);
+        loop::interpret(naive, want_at, params);
+        std::vector<int64_t> passed = params;
+        for (const thread::Divisor& d : threads.divisors) {
+          const auto value = static_cast<uint64_t>(evaluate(d.value, scheduled, params));
+          int shift = 0;
+          while ((uint64_t{1} << shift) < value) ++shift;
+          passed.push_back(static_cast<int64_t>((((uint64_t{1} << shift) - value) << 32) / value + 1));
+          passed.push_back(shift);
+        }
+        int64_t fault[4] = {};
+        const auto got_at = pointers_to(got);
+        thread::Launch launch;
+        launch.buffers = got_at;
+        launch.params = passed;
+        launch.fault = fault;
+        const thread::Outcome outcome = interpreter.run(launch);
+        ASSERT_TRUE(outcome.reports.empty()) << outcome.reports.front().str();
+        for (size_t k = 0; k < want.size(); ++k)
+          for (size_t i = 0; i < want[k].size(); ++i)
+            ASSERT_NEAR(got[k][i], want[k][i], 1e-4 * (1 + std::fabs(want[k][i]))) << "buffer " << k << " at " << i;
+      }
+      EXPECT_GT(runs, 0) << "no shape is for version " << v;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, GpuVersions,
+                         testing::Combine(testing::ValuesIn(kCases),
+                                          testing::Values("opencl", "cuda:sm_80", "hip:gfx90a", "hip:gfx1100")),
+                         [](const auto& info) {
+                           std::string name = std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param);
+                           for (char& c : name)
+                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace stax
