@@ -159,7 +159,6 @@ class KernelEmitter {
   bool is_guarded(Scalar s);  // has loads or checks, or is costly: not to be evaluated where it is not wanted
   llvm::Function* fault_function();
   bool product_of(Scalar s, DType t, Scalar& a, Scalar& b) const;
-  bool fits_i32(Scalar s) const;
 
   llvm::Module& module_;
   const loop::Kernel& kernel_;

@@ -488,7 +488,10 @@ Value* Lanes::integer_power(DType t, Value* x, Value* y) {
     return any(b.CreateICmpNE(s[2], zero));
   });
   if (!ir::is_signed(t)) return state[0];
-  Value* sign = b.CreateSelect(b.CreateICmpNE(b.CreateAnd(y, one), zero), x, one);
+  // Whole numbers of double are even from 2^53 on.
+  Value* is_odd = b.CreateICmpNE(b.CreateAnd(y, one), zero);
+  if (t == DType::kI64) is_odd = b.CreateAnd(is_odd, b.CreateICmpSGT(y, integer(type, -(int64_t{1} << 53))));
+  Value* sign = b.CreateSelect(is_odd, x, one);
   Value* unit = b.CreateOr(b.CreateICmpEQ(x, one), b.CreateICmpEQ(x, integer(type, -1)));
   // 0 to a negative power is infinite; the cast makes that the greatest int64, wrapped to the width.
   Value* infinite = integer(type, t == DType::kI64 ? std::numeric_limits<int64_t>::max() : -1);

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One kernel on its way to C text. Inside emit/ only.
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "emit/c_family.h"
+
+namespace stax::emit {
+
+using ir::DType;
+using ir::Scalar;
+using symbolic::Expr;
+
+class CKernel {
+ public:
+  CKernel(const thread::Kernel& kernel, const Dialect& dialect, const ir::Target& target);
+  std::string run();
+
+ private:
+  /// An index expression: int, or i64 where `wide`. Its text is one word or stands in parentheses.
+  struct Index {
+    std::string text;
+    bool wide = false;
+  };
+  using Lines = std::vector<std::pair<int, std::string>>;
+
+  // c_family.cpp: the frame
+  void name_symbols();
+  std::string fresh(std::string wanted);
+  std::string signature();
+  void declare_threads();
+  void declare_buffers();
+  void declare_shared(int slot, Expr& offset);
+  void declare_locals(int slot, std::set<int64_t> used);
+  std::string pointer_type(int slot) const;
+  const thread::Buffer& buffer(int slot) const { return kernel_.buffers[static_cast<size_t>(slot)]; }
+  void line(std::string text) { lines_->emplace_back(depth_, std::move(text)); }
+
+  // c_index.cpp
+  Index index(Expr e);
+  std::string index_in(Expr e, bool wide);  // of the type int or i64
+  std::string truth(Expr e);                // as a condition
+  std::string divided(Expr e);
+  Index sum(Expr e);
+  Index computed(Expr e);
+  bool is_division(Expr e) const;
+  /// Names for the divisions of a body that can be computed now.
+  void name_divisions(const thread::Stmt& body);
+  void bind(Expr symbol, Index value) { index_scopes_.back()[symbol.node()] = std::move(value); }
+  bool is_known(Expr symbol) const;
+  const Index* find_index(Expr e) const;
+  std::string_view index_type(bool wide) const { return wide ? "i64" : "int"; }
+
+  // c_scalar.cpp
+  std::string value(Scalar s);
+  std::string compute(Scalar s);
+  std::string operation(Scalar s);
+  std::string integer_operation(Scalar s);
+  std::string float_operation(Scalar s);
+  std::string power(Scalar s);
+  std::string select(Scalar s);
+  std::string cast(Scalar s);
+  std::string checked_index(Scalar s);
+  std::string load(Scalar s);
+  std::string loaded(Scalar s);
+  std::string condition(Scalar s);
+  std::string word(Scalar s);                // its value as one word
+  std::string place(Scalar s);               // the text in [] of an access
+  Index position(Scalar s);                  // the same with its type
+  std::string element(int slot, Scalar at);  // the variable or array element, as stored
+  std::string name(std::string_view type, const std::string& text);
+  bool is_guarded(Scalar s);
+  const std::unordered_set<const ir::ScalarNode*>& always(Scalar s);
+  std::string from_storage(DType t, const std::string& text) const;
+  std::string to_storage(DType t, const std::string& text) const;
+  void begin_statement(const thread::StmtNode& s);
+  void count(Scalar s);
+
+  // c_statements.cpp
+  void statement(const thread::Stmt& s);
+  void emit(const thread::For& s);
+  void emit(const thread::Block& s);
+  void emit(const thread::If& s);
+  void emit(const thread::Store& s);
+  void emit(const thread::LoadVector& s);
+  void emit(const thread::StoreVector& s);
+  void emit(const thread::Barrier& s);
+  void emit(const thread::Shuffle& s);
+  void emit(const thread::Vote& s);
+  void emit(const thread::Atomic& s);
+  void emit(const thread::AsyncCopy& s);
+  void emit(const thread::AsyncCommit& s);
+  void emit(const thread::AsyncWait& s);
+  void emit(const thread::Mma& s);
+  void body(const thread::Stmt& s);
+  std::string local_item(int slot, Expr first, int64_t k);
+  std::string address(int slot, Scalar at, std::string_view as, bool is_const);
+  void swap_loop(const thread::Atomic& s, const std::string& value);
+  std::vector<std::string> fragment_words(const thread::Fragment& f, int items);
+
+  const thread::Kernel& kernel_;
+  const Dialect& dialect_;
+  const ir::Target& target_;
+  bool wide_;  // index_bits is 64
+  Lines frame_;
+  Lines* lines_ = &frame_;
+  int depth_ = 1;
+  int temporaries_ = 0;
+  std::set<std::string> names_;
+  std::vector<std::string> buffer_names_;
+  std::vector<bool> registers_;
+  bool has_checks_ = false, meets_others_ = false, global_barriers_ = false;
+  std::vector<std::unordered_map<const symbolic::ExprNode*, Index>> index_scopes_;
+  // Of one statement.
+  std::vector<std::unordered_map<const ir::ScalarNode*, std::string>> memo_;
+  std::unordered_map<const ir::ScalarNode*, int> uses_;
+  std::unordered_map<const ir::ScalarNode*, bool> guarded_;
+  std::unordered_map<const ir::ScalarNode*, std::unordered_set<const ir::ScalarNode*>> always_;
+};
+
+bool is_word(const std::string& text);  // a name, a number or an element: needs no name of its own
+std::string without_parentheses(const std::string& text);
+
+}  // namespace stax::emit
