@@ -14,7 +14,9 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   run_pass("fold_constants", tensor::fold_constants, graph, context);
   run_pass("eliminate_common_subexpressions", tensor::eliminate_common_subexpressions, graph, context);
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
-  // 8-bit products as floats where that is exact. Before layouts, which pack what the kernel will read.
+  // Quantized products as dot products of bytes. Before layouts, which pack what the kernel will read.
+  run_pass("expand_zero_points", tensor::expand_zero_points, graph, context);
+  // The other 8-bit products as floats where that is exact. Before layouts, which pack what the kernel will read.
   run_pass("strengthen_integer_contractions", tensor::strengthen_integer_contractions, graph, context);
   // Contractions read the operand that runs in vector lanes contiguously. Before fusion, so that the transposes it adds can be fused or folded.
   run_pass("assign_layouts", tensor::assign_layouts, graph, context);
@@ -49,7 +51,7 @@ Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
       }
     });
   }
-  for (emit::Isa isa : options.isas) {
+  for (emit::Isa isa : emit::distinct_isas(options.isas, compiled.kernels)) {
     run_step("emit_native", [&] {
       std::vector<emit::NativeKernel> natives;
       for (size_t k = 0; k < compiled.kernels.size(); ++k)

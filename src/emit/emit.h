@@ -25,13 +25,11 @@ struct KernelFault {
   int64_t extent = 0;  // what it should have been below
 };
 
-enum class Isa : uint8_t {
-  kAvx2,
-  kAvx512,
-  kBaseline
-};  // kBaseline: x86-64-v2, 128-bit vectors (and any other machine)
+/// The best one first. kBaseline: x86-64-v2, 128-bit vectors (and any other machine).
+enum class Isa : uint8_t { kAvx512Vnni, kAvx512, kAvxVnni, kAvx2, kBaseline };
+inline constexpr Isa kIsas[] = {Isa::kAvx512Vnni, Isa::kAvx512, Isa::kAvxVnni, Isa::kAvx2, Isa::kBaseline};
 std::string_view name_of(Isa isa);
-Isa host_isa();
+Isa host_isa();  // the first that this machine executes
 int vector_bytes(Isa isa);
 
 struct NativeKernel {
@@ -52,6 +50,10 @@ struct NativeImage {
       bytes;  // one position-independent shared object (ELF) that exports all entries and needs nothing else (no libm)
   std::string llvm_text, asm_text;  // with keep_text
 };
+
+/// The members of `isas` whose code for these kernels differs from that of another member: dot products of bytes are what two of them add to
+/// what the next one has.
+std::vector<Isa> distinct_isas(std::span<const Isa> isas, std::span<const loop::Kernel> kernels);
 
 /// Deterministic: equal kernels give equal bytes.
 NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions& options);

@@ -110,6 +110,7 @@ class KernelEmitter {
 
   // llvm_loops.cpp
   void emit_unrolled(const loop::For& s, int64_t count);
+  bool emit_byte_dot(const loop::For& s);  // llvm_byte_dot.cpp
   void emit_vector(const loop::For& s);
   bool can_vectorize(const loop::For& s);
   int width_of(const loop::For& s) const;

@@ -20,7 +20,9 @@ Machine machine_of(Isa isa) {
   m.x86 = false;
 #endif
   switch (isa) {
+    case Isa::kAvx512Vnni: m.byte_dot = true; [[fallthrough]];
     case Isa::kAvx512: m.fma = m.f16c = m.masked_access = m.narrow_masks = m.gather = true; break;
+    case Isa::kAvxVnni: m.byte_dot = true; [[fallthrough]];
     case Isa::kAvx2: m.fma = m.f16c = m.masked_access = true; break;
     case Isa::kBaseline: break;
   }
@@ -29,7 +31,7 @@ Machine machine_of(Isa isa) {
 
 void Lanes::tune(llvm::Function& f) const {
   f.addFnAttr("no-builtins");
-  if (machine_.isa != Isa::kAvx512) return;
+  if (vector_bytes(machine_.isa) != 64) return;
   f.addFnAttr("prefer-vector-width", "512");
   f.addFnAttr("min-legal-vector-width", "512");
 }

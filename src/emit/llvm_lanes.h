@@ -27,6 +27,7 @@ struct Machine {
   bool masked_access = false;  // loads and stores of 32 and 64-bit lanes under a mask
   bool narrow_masks = false;   // the same for 8 and 16-bit lanes; masks live in registers of their own
   bool gather = false;         // gathers and scatters worth their name
+  bool byte_dot = false;       // sums of four products of bytes in a lane of 32 bits
 };
 Machine machine_of(Isa isa);
 
@@ -65,6 +66,9 @@ class Lanes {
 
   /// The same with one rounding on every machine.
   llvm::Value* fused_multiply_add(llvm::Value* a, llvm::Value* b, llvm::Value* c);
+
+  /// c + the four products of bytes, u8 by i8, in each 32-bit lane of a and b. Vectors of at least the machine's width; x86 only.
+  llvm::Value* byte_dot(llvm::Value* c, llvm::Value* a, llvm::Value* b);
 
   llvm::Value* min(DType t, llvm::Value* a, llvm::Value* b);
   llvm::Value* max(DType t, llvm::Value* a, llvm::Value* b);

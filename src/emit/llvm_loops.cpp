@@ -48,6 +48,7 @@ void KernelEmitter::emit(const loop::For& s) {
       return;
     }
     case LoopKind::kUnrolled:
+      if (emit_byte_dot(s)) return;
       if (extent.is_constant()) return emit_unrolled(s, extent.constant());
       break;
     case LoopKind::kVector:

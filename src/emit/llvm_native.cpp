@@ -36,6 +36,7 @@
 #include "emit/emit.h"
 #include "emit/llvm_kernel.h"
 #include "emit/llvm_link.h"
+#include "support/cpu.h"
 #include "support/debug.h"
 #include "support/error.h"
 
@@ -64,16 +65,19 @@ const llvm::Target& target_of(const llvm::Triple& triple) {
 std::unique_ptr<llvm::TargetMachine> target_machine(const Machine& machine) {
   const llvm::Triple triple(machine.x86 ? "x86_64-unknown-linux-gnu" : llvm::sys::getDefaultTargetTriple());
   const char* cpu = "generic";
+  const char* features = "";
   if (machine.x86) {
     switch (machine.isa) {
+      case Isa::kAvx512Vnni: cpu = "x86-64-v4", features = "+avx512vnni"; break;
       case Isa::kAvx512: cpu = "x86-64-v4"; break;
+      case Isa::kAvxVnni: cpu = "x86-64-v3", features = "+avxvnni"; break;
       case Isa::kAvx2: cpu = "x86-64-v3"; break;
       case Isa::kBaseline: cpu = "x86-64-v2"; break;
     }
   }
   llvm::TargetOptions options;
   return std::unique_ptr<llvm::TargetMachine>(target_of(triple).createTargetMachine(
-      triple, cpu, "", options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+      triple, cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
 void optimize(llvm::Module& module, llvm::TargetMachine& target) {
@@ -156,25 +160,26 @@ Unit compile(std::span<const Source> kernels, Isa isa, bool keep_text) {
 
 std::string_view name_of(Isa isa) {
   switch (isa) {
-    case Isa::kAvx2: return "avx2";
+    case Isa::kAvx512Vnni: return "avx512vnni";
     case Isa::kAvx512: return "avx512";
+    case Isa::kAvxVnni: return "avxvnni";
+    case Isa::kAvx2: return "avx2";
     case Isa::kBaseline: return "baseline";
   }
   STAX_UNREACHABLE();
 }
 
 Isa host_isa() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4")) return Isa::kAvx512;
-  if (__builtin_cpu_supports("x86-64-v3")) return Isa::kAvx2;
-#endif
+  for (Isa isa : kIsas)
+    if (cpu_executes(name_of(isa))) return isa;
   return Isa::kBaseline;
 }
 
 int vector_bytes(Isa isa) {
   switch (isa) {
+    case Isa::kAvx512Vnni:
     case Isa::kAvx512: return 64;
+    case Isa::kAvxVnni:
     case Isa::kAvx2: return 32;
     case Isa::kBaseline: return 16;
   }

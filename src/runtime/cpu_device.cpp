@@ -7,6 +7,7 @@
 
 #include "runtime/host_workers.h"
 #include "runtime/runtime.h"
+#include "support/cpu.h"
 #include "support/error.h"
 
 #if defined(__x86_64__)
@@ -15,21 +16,6 @@
 
 namespace stax::runtime {
 namespace {
-
-bool executes(const std::string& isa) {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (isa == "avx512")
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
-  if (isa == "avx2")
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  return isa == "baseline" && __builtin_cpu_supports("sse4.2");
-#else
-  return false;
-#endif
-}
 
 /// Denormals count as zero while it lives, in this thread.
 class FlushDenormals {
@@ -118,9 +104,9 @@ class CpuDevice final : public HostDevice {
 
 std::unique_ptr<Device> open_cpu(const program::Program& program) {
   if (program.kernels.empty()) return std::make_unique<HostDevice>();
-  for (const char* isa : {"avx512", "avx2", "baseline"})
+  for (const char* isa : {"avx512vnni", "avx512", "avxvnni", "avx2", "baseline"})
     for (const program::Image& image : program.images)
-      if (image.isa == isa && executes(image.isa)) return std::make_unique<CpuDevice>(program, image);
+      if (image.isa == isa && cpu_executes(isa)) return std::make_unique<CpuDevice>(program, image);
   std::string have;
   for (const program::Image& image : program.images) have += (have.empty() ? "" : ", ") + image.isa;
   user_error("the program holds native code for {} and this machine executes none of it; compile it again here",

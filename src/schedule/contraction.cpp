@@ -32,26 +32,57 @@ Expr row_guard(Expr extent, int64_t rows) {
   return symbolic::less_equal(computed, otherwise);
 }
 
-// Whether a load walks `var` in panels: [.. var / kColumns .., var mod kColumns], the last one filled up.
-bool is_packed(const loop::Kernel& kernel, ir::Scalar load, Expr var) {
-  if (load->args.size() < 2) return false;
-  const Expr last = ir::as_expr(load->args.back()), first = ir::as_expr(load->args.front());
-  const Expr width = kernel.buffers[load->slot].extents.back();
-  return last && first && width.is_constant(kColumns) && last == symbolic::mod(var, kColumns) &&
-         first == symbolic::floordiv(var, kColumns);
+// How an operand lies in memory along the columns.
+enum class Columns : uint8_t {
+  kPlain,   // neighbours
+  kPanels,  // [var / kColumns, .., var mod kColumns], the last panel filled up
+  kGroups,  // [var / kColumns, .., k / kGroup, var mod kColumns, k mod kGroup]: bytes, kGroup of the innermost reduction k to a lane
+};
+constexpr int64_t kGroup = 4;
+
+Columns columns_of(const loop::Kernel& kernel, const NestForm& form, ir::Scalar load, Expr var) {
+  const std::vector<Expr>& extents = kernel.buffers[load->slot].extents;
+  const auto index = [&](size_t from_end) { return ir::as_expr(load->args[load->args.size() - 1 - from_end]); };
+  const auto is_panel = [&](size_t from_end) {
+    return load->args.size() > from_end + 1 && extents[extents.size() - 1 - from_end].is_constant(kColumns) &&
+           index(from_end) == symbolic::mod(var, kColumns) &&
+           ir::as_expr(load->args.front()) == symbolic::floordiv(var, kColumns);
+  };
+  if (is_panel(0)) return Columns::kPanels;
+  const Expr k = form.reductions.back().var;
+  const bool grouped = load->dtype == ir::DType::kI8 && extents.back().is_constant(kGroup) && is_panel(1) &&
+                       index(0) == symbolic::mod(k, kGroup) && load->args.size() > 3 &&
+                       index(2) == symbolic::floordiv(k, kGroup);
+  return grouped ? Columns::kGroups : Columns::kPlain;
 }
 
-std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int n, int m, int64_t rows, bool packed) {
+std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int n, int m, int64_t rows,
+                          Columns layout) {
   StepList steps(names_of(form.outer));
+  // That panels go on for whole tiles is known where their number is.
+  const bool packed = layout != Columns::kPlain && form.outer[n].extent.is_constant();
+  const std::string group = layout == Columns::kGroups ? form.reductions.back().var.symbol().name : "";
+  // The loop over a group goes innermost, where it is one instruction.
+  const auto split_group = [&] {
+    if (!group.empty())
+      steps.step("split " + group + " " + std::to_string(kGroup) + " -> " + group + "o " + group + "i exact");
+  };
+  const auto move_group_inside = [&](const std::vector<std::string>& loops) {
+    if (group.empty()) return;
+    for (const std::string& loop : loops) steps.step("interchange " + group + "i " + loop);
+    steps.step("unroll " + group + "i");
+  };
   size_t count = form.outer.size();
   std::string lanes = std::to_string(lanes_of(kernel));
   std::string column = form.outer[n].var.symbol().name;
   bool whole = form.outer[n].extent.is_constant() && form.outer[n].extent.constant() % kColumns == 0;
   const char* mode = whole ? "exact" : packed ? "padded" : "guard";
+  split_group();
   if (rows == 1) {
     steps.move(column, count - 1);
     steps.split(column, kColumns, mode);
     steps.step("sink " + column + "i");
+    move_group_inside({column + "i"});
     steps.step("vectorize " + column + "i " + lanes);
     steps.parallelize_first(count);
     return steps.str();
@@ -66,6 +97,7 @@ std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int 
   steps.move(row + "o", count - 1);
   steps.step("sink " + row + "i");
   steps.step("sink " + column + "i");
+  move_group_inside({row + "i", column + "i"});
   steps.step("vectorize " + column + "i " + lanes);
   steps.step("unroll " + row + "i");
   steps.parallelize_first(count);
@@ -80,7 +112,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   // Loads that move along each outer axis.
   int n = -1, m = -1;
   ir::Scalar columns;
-  bool packed = false;
+  Columns layout = Columns::kPlain;
   // Cycles of a full tile's steps, as far as they are known, against those of stores that are not side by side.
   double steps = 1;
   for (const loop::For& r : form.reductions)
@@ -91,15 +123,16 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
     const loop::For& axis = form.outer[k];
     if (axis.extent.is_constant() && axis.extent.constant() < 8) continue;
     ir::Scalar mover;
-    bool contiguous = true, panels = false;
+    bool contiguous = true;
+    Columns own = Columns::kPlain;
     int movers = 0;
     for (ir::Scalar load : form.inner_loads) {
       auto s = stride_of(kernel, load, axis.var);
       if (s && s->is_constant(0)) continue;
       ++movers;
       mover = load;
-      panels = is_packed(kernel, load, axis.var);
-      contiguous &= panels || (s && s->is_constant(1));
+      own = columns_of(kernel, form, load, axis.var);
+      contiguous &= own != Columns::kPlain || (s && s->is_constant(1));
     }
     if (movers != 1 || !contiguous) continue;
     double fill = 0.85;
@@ -108,7 +141,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
              (static_cast<double>((axis.extent.constant() + kColumns - 1) / kColumns) * kColumns);
     if (k + 1 != static_cast<int>(form.outer.size()))
       fill *= steps * kStepCycles / (steps * kStepCycles + kScatteredStoreCycles);
-    if (fill > best_columns * 1.05) best_columns = fill, n = k, columns = mover, packed = panels;
+    if (fill > best_columns * 1.05) best_columns = fill, n = k, columns = mover, layout = own;
   }
   if (n < 0) return {};
   // Rows: of the axes that do not move the columns, the one that fills tiles best; the inner one of several.
@@ -124,7 +157,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
         extent.is_constant() ? rows / (static_cast<double>((extent.constant() + kMost - 1) / kMost) * kMost) : 0.8;
     if (fill > best * 1.2) best = fill, m = k;
   }
-  if (m < 0) return {{schedule_tile(kernel, form, n, m, 1, packed), {}}};
+  if (m < 0) return {{schedule_tile(kernel, form, n, m, 1, layout), {}}};
   Expr extent = form.outer[m].extent;
   Versions versions;
   for (int64_t rows : kRows) {
@@ -132,7 +165,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
     bool last = !guard;
     if (guard && guard.is_constant(0)) continue;
     bool always = last || guard.is_constant(1);
-    versions.push_back({schedule_tile(kernel, form, n, m, rows, packed), always ? Expr() : guard});
+    versions.push_back({schedule_tile(kernel, form, n, m, rows, layout), always ? Expr() : guard});
     if (always) break;
   }
   return versions;

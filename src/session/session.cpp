@@ -63,7 +63,9 @@ void check_device(const std::string& name) {
 }
 
 std::vector<emit::Isa> isas_for_host() { return {emit::host_isa()}; }
-std::vector<emit::Isa> isas_for_file() { return {emit::Isa::kAvx512, emit::Isa::kAvx2}; }
+std::vector<emit::Isa> isas_for_file() {
+  return {emit::Isa::kAvx512Vnni, emit::Isa::kAvx512, emit::Isa::kAvxVnni, emit::Isa::kAvx2};
+}
 
 std::unique_ptr<tensor::Graph> load_graph(const std::string& path,
                                           const std::map<std::string, frontend::DimRange>& dims) {

@@ -7,6 +7,7 @@
 // pays where every element is used by many rows.
 #include <algorithm>
 
+#include "tensor/byte_dot.h"
 #include "tensor/classify.h"
 #include "tensor/passes.h"
 #include "tensor/rewrite.h"
@@ -58,6 +59,7 @@ Value* insert_transpose(Graph& graph, Op& before, Value* v, int axis) {
 
 bool assign_layout(Graph& graph, Op& op) {
   const Compute& c = *op.as<Compute>();
+  if (byte_dot_of(c)) return false;  // pack_weights has an order of its own for these
   const Classification found = classify(c);
   if (found.kind != ComputeClass::kContraction) return false;
   const Contraction& r = found.contraction;

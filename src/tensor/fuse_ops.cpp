@@ -17,6 +17,7 @@
 // Every step removes one load of a map from a consumer and adds only loads of values that come earlier, so it ends.
 #include <algorithm>
 
+#include "tensor/byte_dot.h"
 #include "tensor/classify.h"
 #include "tensor/fusion_cost.h"
 #include "tensor/passes.h"
@@ -260,6 +261,7 @@ class Fuser {
     const std::vector<Value*> old_operands = consumer.operands;
     const Compute* before = consumer.as<Compute>();
     const Classification old_class = before == nullptr ? Classification() : classify(*before);
+    const bool was_byte_dot = before != nullptr && byte_dot_of(*before);
     std::vector<Scalar> old_scalars;
     rewrite_scalars(consumer, [&](Scalar s) {
       old_scalars.push_back(s);
@@ -284,7 +286,7 @@ class Fuser {
     });
     compact_operands(consumer);
     const bool fits = nodes_of(consumer) <= kMostNodes && consumer.operands.size() <= kMostOperands;
-    if (too_large || (fits && keeps_contraction(consumer, old_class))) {
+    if (too_large || (fits && keeps_contraction(consumer, old_class, was_byte_dot))) {
       users_.add(consumer);
       users_.remove(consumer, old_operands);
       return true;
@@ -296,9 +298,10 @@ class Fuser {
   }
 
   /// A contraction stays one, its vector axis stays contiguous, and what moves with the inner loops stays affine.
-  static bool keeps_contraction(const Op& consumer, const Classification& old_class) {
+  static bool keeps_contraction(const Op& consumer, const Classification& old_class, bool was_byte_dot) {
     if (old_class.kind != ComputeClass::kContraction) return true;
     const Compute& c = *consumer.as<Compute>();
+    if (was_byte_dot) return byte_dot_of(c).has_value();
     const Classification now = classify(c);
     if (now.kind != ComputeClass::kContraction) return false;
     const Contraction& was = old_class.contraction;

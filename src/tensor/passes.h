@@ -19,7 +19,11 @@ bool eliminate_common_subexpressions(Graph& graph);
 // eliminate_dead_ops: drops ops without uses and without effect. Checks and Binds whose symbols are used stay.
 bool eliminate_dead_ops(Graph& graph);
 
-// strengthen_integer_contractions: contractions of bytes with constant weights in float arithmetic where no partial sum can pass 2^24, so that the
+// expand_zero_points: contractions of bytes, (a - za) * (w - zw), as sums of plain products of u8 and i8 (tensor/byte_dot.h) with the zero points'
+//   part subtracted from the sum. ensures: such a contraction's u8 operand is contiguous along a reduction of whole groups.
+bool expand_zero_points(Graph& graph);
+
+// strengthen_integer_contractions: other contractions of bytes with constant weights in float arithmetic where no partial sum can pass 2^24, so that the
 //   result is the same integer.
 bool strengthen_integer_contractions(Graph& graph);
 
@@ -38,7 +42,8 @@ bool assign_layouts(Graph& graph);
 bool fuse_ops(Graph& graph);
 
 // pack_weights: constant operands of contractions as panels of kPackedColumns columns, contiguous in the order in which a register tile reads them.
-//   requires: fused form (classification of contractions is not asked again). The packing Computes are folded by fold_constants.
+//   For dot products of bytes also what is not constant, in groups of four rows.
+//   requires: fused form (classification of contractions is not asked again). The packing Computes of constants are folded by fold_constants.
 inline constexpr int64_t kPackedColumns = 32;
 bool pack_weights(Graph& graph);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contractions of 8-bit integers in floating-point arithmetic, where that is exact.
+// Contractions of 8-bit integers in floating-point arithmetic, where that is exact: those that are no dot products of bytes, such as
+// convolutions of each channel by itself.
 //
 // A product of two bytes less their zero points is at most 255 * 255, and a float holds every integer up to 2^24. As long as the magnitudes that one
 // result sums stay below that, no partial sum is ever rounded, in whatever order it is made, and fused multiply-add on floats gives the same
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/byte_dot.h"
 #include "tensor/classify.h"
 #include "tensor/passes.h"
 #include "tensor/rewrite.h"
@@ -102,7 +104,7 @@ Value* insert_conversion(Graph& graph, Op& before, Scalar factor, Scalar load) {
 
 bool strengthen(Graph& graph, Op& op) {
   Compute& c = *op.as<Compute>();
-  if (c.accumulate != DType::kI32) return false;
+  if (c.accumulate != DType::kI32 || byte_dot_of(c)) return false;
   const Classification found = classify(c);
   if (found.kind != ComputeClass::kContraction) return false;
   const Contraction& r = found.contraction;

@@ -13,6 +13,7 @@
 
 #include "emit/emit.h"
 #include "loop/loop_ir.h"
+#include "support/cpu.h"
 #include "support/error.h"
 
 namespace stax::emit {
@@ -77,12 +78,10 @@ class Guarded {
 };
 
 inline std::vector<Isa> testable_isas() {
-  switch (host_isa()) {
-    case Isa::kAvx512: return {Isa::kAvx512, Isa::kAvx2, Isa::kBaseline};
-    case Isa::kAvx2: return {Isa::kAvx2, Isa::kBaseline};
-    case Isa::kBaseline: return {Isa::kBaseline};
-  }
-  return {};
+  std::vector<Isa> isas;
+  for (Isa isa : kIsas)
+    if (cpu_executes(name_of(isa))) isas.push_back(isa);
+  return isas;
 }
 
 // One kernel, compiled and mapped.
