@@ -40,19 +40,23 @@ enum class Columns : uint8_t {
 };
 constexpr int64_t kGroup = 4;
 
-Columns columns_of(const loop::Kernel& kernel, const NestForm& form, ir::Scalar load, Expr var) {
+Columns columns_of(const loop::Kernel& kernel, const NestForm& form, ir::Scalar load, const loop::For& axis) {
   const std::vector<Expr>& extents = kernel.buffers[load->slot].extents;
-  const auto index = [&](size_t from_end) { return ir::as_expr(load->args[load->args.size() - 1 - from_end]); };
+  const size_t rank = load->args.size();
+  const auto index = [&](size_t from_end) { return ir::as_expr(load->args[rank - 1 - from_end]); };
+  const Expr var = axis.var;
+  // Of a single panel nothing is left but its width.
+  const bool single = axis.extent.is_constant() && axis.extent.constant() <= kColumns;
   const auto is_panel = [&](size_t from_end) {
-    return load->args.size() > from_end + 1 && extents[extents.size() - 1 - from_end].is_constant(kColumns) &&
-           index(from_end) == symbolic::mod(var, kColumns) &&
+    if (rank <= from_end || !extents[rank - 1 - from_end].is_constant(kColumns)) return false;
+    if (single) return index(from_end) == var;
+    return rank > from_end + 1 && index(from_end) == symbolic::mod(var, kColumns) &&
            ir::as_expr(load->args.front()) == symbolic::floordiv(var, kColumns);
   };
   if (is_panel(0)) return Columns::kPanels;
   const Expr k = form.reductions.back().var;
-  const bool grouped = load->dtype == ir::DType::kI8 && extents.back().is_constant(kGroup) && is_panel(1) &&
-                       index(0) == symbolic::mod(k, kGroup) && load->args.size() > 3 &&
-                       index(2) == symbolic::floordiv(k, kGroup);
+  const bool grouped = load->dtype == ir::DType::kI8 && rank > 2 && extents.back().is_constant(kGroup) && is_panel(1) &&
+                       index(0) == symbolic::mod(k, kGroup) && index(2) == symbolic::floordiv(k, kGroup);
   return grouped ? Columns::kGroups : Columns::kPlain;
 }
 
@@ -104,52 +108,121 @@ std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int 
   return steps.str();
 }
 
+// Of the loops over a result, the one whose elements run in lanes.
+struct Lanes {
+  int axis = -1;
+  ir::Scalar columns;  // the load that moves along it
+  Columns layout = Columns::kPlain;
+};
+
+/// `axis` as lanes, if it moves one load only, and that one contiguously.
+Lanes lanes_along(const loop::Kernel& kernel, const NestForm& form, int axis) {
+  Lanes lanes;
+  const Expr var = form.outer[axis].var;
+  for (ir::Scalar load : form.inner_loads) {
+    const auto s = stride_of(kernel, load, var);
+    if (s && s->is_constant(0)) continue;
+    if (lanes.columns) return {};
+    lanes.columns = load;
+    lanes.layout = columns_of(kernel, form, load, form.outer[axis]);
+    if (lanes.layout == Columns::kPlain && !(s && s->is_constant(1))) return {};
+  }
+  if (lanes.columns) lanes.axis = axis;
+  return lanes;
+}
+
+// Cycles, as far as they are known: a full tile's step of the reduction; its stores, where they are not side by side; and the addresses of
+// rows that are numbered through several axes.
+constexpr double kStepCycles = 8, kScatteredStoreCycles = 320, kRowAddressCycles = 640;
+
+double steps_of(const NestForm& form) {
+  double steps = 1;
+  for (const loop::For& r : form.reductions)
+    steps *= r.extent.is_constant() ? static_cast<double>(r.extent.constant()) : 64;
+  return steps;
+}
+
+// Tiles whose rows are all points of the other axes, numbered through: for images of few pixels, whose rows are shorter than
+// the lanes. Each point is one row, whichever picture it is of.
+std::string schedule_points(const loop::Kernel& kernel, const NestForm& form, const Lanes& lanes, int64_t rows) {
+  StepList steps(names_of(form.outer));
+  const std::string column = form.outer[lanes.axis].var.symbol().name;
+  const bool whole = form.outer[lanes.axis].extent.constant() % kColumns == 0;
+  steps.move(column, form.outer.size() - 1);
+  steps.fuse(0, form.outer.size() - 1, "q");
+  steps.split("q", rows, "clamped");
+  steps.split(column, kColumns, whole ? "exact" : lanes.layout == Columns::kPlain ? "guard" : "padded");
+  // row tiles, rows, column tiles, columns -> column tiles, row tiles, rows, columns
+  steps.move("qi", 2);
+  steps.move("qo", 1);
+  steps.step("sink qi");
+  steps.step("sink " + column + "i");
+  steps.step("vectorize " + column + "i " + std::to_string(lanes_of(kernel)));
+  steps.step("unroll qi");
+  steps.parallelize_first(2);
+  return steps.str();
+}
+
+/// Versions for few pixels, in front of those with `lanes`: where another axis of known extent could run in lanes and all others are rows.
+void add_versions_by_points(const loop::Kernel& kernel, const NestForm& form, const Lanes& lanes, Versions& versions) {
+  const Expr across = form.outer[lanes.axis].extent;
+  if (across.is_constant() || form.outer.size() < 3 || lanes.layout != Columns::kPlain) return;
+  Lanes other;
+  int64_t widest = 15;
+  for (int k = 0; k < static_cast<int>(form.outer.size()); ++k) {
+    const Expr extent = form.outer[k].extent;
+    if (k == lanes.axis || !extent.is_constant() || extent.constant() <= widest) continue;
+    if (const Lanes found = lanes_along(kernel, form, k); found.axis >= 0) other = found, widest = extent.constant();
+  }
+  if (other.axis < 0 || other.layout == Columns::kGroups) return;
+  Expr points = kernel.context->exprs.constant(1), lines = points;
+  for (int k = 0; k < static_cast<int>(form.outer.size()); ++k) {
+    if (k == other.axis) continue;
+    const auto s = stride_of(kernel, other.columns, form.outer[k].var);
+    if (!s || !s->is_constant(0)) return;
+    points = points * form.outer[k].extent;
+    if (k != lanes.axis) lines = lines * form.outer[k].extent;
+  }
+  const double steps = steps_of(form) * kStepCycles;
+  const auto as_lanes = static_cast<int64_t>(steps) * ((widest + kMostRows - 1) / kMostRows);
+  const auto as_points =
+      static_cast<int64_t>(steps + kScatteredStoreCycles + kRowAddressCycles) * ((widest + kColumns - 1) / kColumns);
+  const Expr better = symbolic::less(symbolic::ceildiv(points, kMostRows) * as_points,
+                                     lines * symbolic::ceildiv(across, kColumns) * as_lanes);
+  if (better.is_constant(0)) return;
+  versions.push_back({schedule_points(kernel, form, other, kMostRows), better.is_constant(1) ? Expr() : better});
+}
+
 }  // namespace
 
 Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) {
   if (kernel.kernel_class != "contraction" || form.reductions.empty() || form.inner_loads.size() < 2 || form.has_if)
     return {};
-  // Loads that move along each outer axis.
-  int n = -1, m = -1;
-  ir::Scalar columns;
-  Columns layout = Columns::kPlain;
-  // Cycles of a full tile's steps, as far as they are known, against those of stores that are not side by side.
-  double steps = 1;
-  for (const loop::For& r : form.reductions)
-    steps *= r.extent.is_constant() ? static_cast<double>(r.extent.constant()) : 64;
-  constexpr double kStepCycles = 8, kScatteredStoreCycles = 320;
+  Lanes lanes;
+  const double steps = steps_of(form) * kStepCycles;
   double best_columns = 0;
   for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0; --k) {
-    const loop::For& axis = form.outer[k];
-    if (axis.extent.is_constant() && axis.extent.constant() < 8) continue;
-    ir::Scalar mover;
-    bool contiguous = true;
-    Columns own = Columns::kPlain;
-    int movers = 0;
-    for (ir::Scalar load : form.inner_loads) {
-      auto s = stride_of(kernel, load, axis.var);
-      if (s && s->is_constant(0)) continue;
-      ++movers;
-      mover = load;
-      own = columns_of(kernel, form, load, axis.var);
-      contiguous &= own != Columns::kPlain || (s && s->is_constant(1));
-    }
-    if (movers != 1 || !contiguous) continue;
+    const Expr extent = form.outer[k].extent;
+    if (extent.is_constant() && extent.constant() < 8) continue;
+    const Lanes found = lanes_along(kernel, form, k);
+    if (found.axis < 0) continue;
     double fill = 0.85;
-    if (axis.extent.is_constant())
-      fill = static_cast<double>(axis.extent.constant()) /
-             (static_cast<double>((axis.extent.constant() + kColumns - 1) / kColumns) * kColumns);
-    if (k + 1 != static_cast<int>(form.outer.size()))
-      fill *= steps * kStepCycles / (steps * kStepCycles + kScatteredStoreCycles);
-    if (fill > best_columns * 1.05) best_columns = fill, n = k, columns = mover, layout = own;
+    if (extent.is_constant())
+      fill = static_cast<double>(extent.constant()) /
+             (static_cast<double>((extent.constant() + kColumns - 1) / kColumns) * kColumns);
+    if (k + 1 != static_cast<int>(form.outer.size())) fill *= steps / (steps + kScatteredStoreCycles);
+    if (fill > best_columns * 1.05) best_columns = fill, lanes = found;
   }
-  if (n < 0) return {};
+  if (lanes.axis < 0) return {};
+  const int n = lanes.axis;
+  const Columns layout = lanes.layout;
+  int m = -1;
   // Rows: of the axes that do not move the columns, the one that fills tiles best; the inner one of several.
   double best = 0;
   for (int k = static_cast<int>(form.outer.size()) - 1; k >= 0; --k) {
     const Expr extent = form.outer[k].extent;
     if (k == n || extent.is_constant(1)) continue;
-    auto s = stride_of(kernel, columns, form.outer[k].var);
+    auto s = stride_of(kernel, lanes.columns, form.outer[k].var);
     if (!s || !s->is_constant(0)) continue;
     constexpr int64_t kMost = kMostRows;
     const double rows = extent.is_constant() ? static_cast<double>(extent.constant()) : 0;
@@ -160,6 +233,8 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   if (m < 0) return {{schedule_tile(kernel, form, n, m, 1, layout), {}}};
   Expr extent = form.outer[m].extent;
   Versions versions;
+  add_versions_by_points(kernel, form, lanes, versions);
+  if (!versions.empty() && !versions.back().guard) return versions;
   for (int64_t rows : kRows) {
     Expr guard = row_guard(extent, rows);
     bool last = !guard;

@@ -27,17 +27,20 @@ class StepList {
     order_[at] = loop + "o";
     order_.insert(order_.begin() + static_cast<long>(at) + 1, loop + "i");
   }
+  /// Fuses `count` loops from number `first` on into one, called `name`.
+  void fuse(size_t first, size_t count, const std::string& name) {
+    for (size_t k = 1; k < count; ++k) {
+      const std::string fused = k + 1 == count ? name : name + std::to_string(k);
+      step("fuse " + order_[first] + " " + order_[first + 1] + " -> " + fused);
+      order_.erase(order_.begin() + static_cast<long>(first));
+      order_[first] = fused;
+    }
+  }
   /// Fuses the first `count` loops into one and makes it the parallel loop.
   void parallelize_first(size_t count) {
     if (count == 0) return;
-    std::string name = order_[0];
-    for (size_t k = 1; k < count; ++k) {
-      std::string fused = k + 1 == count ? "p" : "p" + std::to_string(k);
-      step("fuse " + name + " " + order_[1] + " -> " + fused);
-      order_.erase(order_.begin());
-      order_[0] = name = fused;
-    }
-    step("parallelize " + name);
+    fuse(0, count, "p");
+    step("parallelize " + order_[0]);
   }
 
  private:

@@ -57,18 +57,9 @@ Value* insert_transpose(Graph& graph, Op& before, Value* v, int axis) {
   return op->result();
 }
 
-bool assign_layout(Graph& graph, Op& op) {
-  const Compute& c = *op.as<Compute>();
-  if (byte_dot_of(c)) return false;  // pack_weights has an order of its own for these
-  const Classification found = classify(c);
-  if (found.kind != ComputeClass::kContraction) return false;
-  const Contraction& r = found.contraction;
-  if (r.vector_axis < 0 || r.contiguous) return false;
-  const Scalar load = r.vector_load();
-  Value* v = op.operands[load->slot];
-  if (!v->type.has_static_rank() || (!is_constant(v) && has_few_rows(c, r))) return false;
-  const int slot = slot_of(op, insert_transpose(graph, op, v, r.vector_index));
-  const int axis = r.vector_index;
+/// Makes index `axis` of `load` its last one.
+void move_last(Graph& graph, Op& op, Scalar load, int axis) {
+  const int slot = slot_of(op, insert_transpose(graph, op, op.operands[load->slot], axis));
   rewrite_scalars(op, [&](Scalar root) {
     return ir::rewrite(root, {}, [&](Scalar x) {
       if (x != load) return x;
@@ -78,6 +69,45 @@ bool assign_layout(Graph& graph, Op& op) {
     });
   });
   compact_operands(op);
+}
+
+/// The index of the rows' operand that is its widest axis of known extent, bare; -1 where there is none.
+int widest_row_index(const Compute& c, const Contraction& r) {
+  constexpr int64_t kFewest = 16;
+  const Scalar load = r.row_load();
+  int64_t widest = kFewest - 1;
+  int found = -1;
+  for (int d : r.m_axes) {
+    if (!c.axes[d].extent.is_constant() || c.axes[d].extent.constant() <= widest) continue;
+    for (size_t k = 0; k < load->args.size(); ++k) {
+      if (ir::as_expr(load->args[k]) != c.axes[d].var) continue;
+      widest = c.axes[d].extent.constant();
+      found = static_cast<int>(k);
+    }
+  }
+  return found;
+}
+
+bool assign_layout(Graph& graph, Op& op) {
+  const Compute& c = *op.as<Compute>();
+  if (byte_dot_of(c)) return false;  // pack_weights has an order of its own for these
+  const Classification found = classify(c);
+  if (found.kind != ComputeClass::kContraction) return false;
+  const Contraction& r = found.contraction;
+  if (r.vector_axis < 0) return false;
+  if (r.contiguous) {
+    // Weights that are spread over the lanes can take their place where lanes along the other operand would be few.
+    const Scalar rows = r.row_load();
+    const int axis = widest_row_index(c, r);
+    if (axis < 0 || axis + 1 == static_cast<int>(rows->args.size()) || !is_constant(op.operands[rows->slot]))
+      return false;
+    move_last(graph, op, rows, axis);
+    return true;
+  }
+  const Scalar load = r.vector_load();
+  const Value* v = op.operands[load->slot];
+  if (!v->type.has_static_rank() || (!is_constant(v) && has_few_rows(c, r))) return false;
+  move_last(graph, op, load, r.vector_index);
   return true;
 }
 

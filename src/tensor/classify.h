@@ -27,6 +27,7 @@ struct Contraction {
   std::vector<int> m_axes;      // move only the load that the vector axis does not
   std::vector<int> n_axes;      // move only the load that the vector axis does, itself among them
   Scalar vector_load() const { return vector_in_left ? left : right; }
+  Scalar row_load() const { return vector_in_left ? right : left; }
 };
 
 struct Classification {

@@ -104,21 +104,16 @@ void pack_bytes(Graph& graph, Op& op, const ByteDot& dot) {
   replace_load(op, load, slot, indices);
 }
 
-bool pack(Graph& graph, Op& op) {
+/// Packs a constant operand along the axis that is its last index.
+bool pack_panels(Graph& graph, Op& op, Scalar load) {
   const Compute& c = *op.as<Compute>();
-  if (const auto dot = byte_dot_of(c)) {
-    pack_bytes(graph, op, *dot);
-    return true;
-  }
-  const Classification found = classify(c);
-  if (found.kind != ComputeClass::kContraction) return false;
-  const Contraction& r = found.contraction;
-  if (r.vector_axis < 0 || !r.contiguous) return false;
-  const Scalar load = r.vector_load();
   Value* v = op.operands[load->slot];
-  const Expr n = c.axes[r.vector_axis].extent, var = c.axes[r.vector_axis].var;
-  if (!is_constant(v) || !n.is_constant() || n.constant() < kColumns / 2 || v->type.extents.back() != n) return false;
-  if (ir::as_expr(load->args.back()) != var) return false;
+  if (!is_constant(v) || load->args.empty()) return false;
+  const Expr var = ir::as_expr(load->args.back());
+  const auto axis = std::find_if(c.axes.begin(), c.axes.end(), [&](const Axis& a) { return a.var == var; });
+  if (axis == c.axes.end()) return false;
+  const Expr n = axis->extent;
+  if (!n.is_constant() || n.constant() < kColumns / 2 || v->type.extents.back() != n) return false;
   for (size_t k = 0; k + 1 < load->args.size(); ++k) {
     bool moves = false;
     ir::visit(load->args[k],
@@ -131,6 +126,19 @@ bool pack(Graph& graph, Op& op) {
   indices.insert(indices.begin(), graph.scalars().index(symbolic::floordiv(var, kColumns)));
   replace_load(op, load, slot, indices);
   return true;
+}
+
+bool pack(Graph& graph, Op& op) {
+  const Compute& c = *op.as<Compute>();
+  if (const auto dot = byte_dot_of(c)) {
+    pack_bytes(graph, op, *dot);
+    return true;
+  }
+  const Classification found = classify(c);
+  if (found.kind != ComputeClass::kContraction) return false;
+  const Contraction& r = found.contraction;
+  if (r.vector_axis < 0 || !r.contiguous) return false;
+  return pack_panels(graph, op, r.vector_load()) || pack_panels(graph, op, r.row_load());
 }
 
 bool pack_in(Graph& graph, Block& block) {

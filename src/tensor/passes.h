@@ -30,6 +30,7 @@ bool strengthen_integer_contractions(Graph& graph);
 // assign_layouts: for contractions (combiner sum, body a product of two loads, one of them under casts or offsets), makes
 //   the operand whose axis becomes the vector axis contiguous along it: inserts a transposing Compute in front (folded at once
 //   if it is a constant).
+//   The same for constant weights that are spread over the lanes: along their widest axis.
 bool assign_layouts(Graph& graph);
 
 // fuse_ops: substitutes the bodies of producers into consumers.
