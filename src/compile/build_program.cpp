@@ -176,6 +176,11 @@ class ProgramBuilder {
         for (int k = 0; k < 3; ++k) version.grid[k] = expr(to_graph(threads.grid[k], table, params));
         version.block = constant(threads.block);
         version.shared_bytes = expr(to_graph(thread::dynamic_shared_bytes(threads), table, params));
+        for (int k = threads.arguments - threads.scratch; k < threads.arguments; ++k) {
+          const thread::Buffer& b = threads.buffers[k];
+          version.scratch.push_back(
+              expr(to_graph(b.count * static_cast<int64_t>(ir::byte_size(b.dtype)), table, params)));
+        }
         for (const thread::Divisor& d : threads.divisors)
           version.divisors.push_back(expr(to_graph(d.value, table, params)));
       } else {
@@ -184,13 +189,22 @@ class ProgramBuilder {
         version.scratch_bytes = expr(to_graph(emit::scratch_bytes(kernel), table, params));
       }
       bool last = v + 1 == family.guards.size();
-      if (!last) {
-        Expr guard = to_graph(family.guards[v], table, params);
-        if (guard.is_constant(0)) continue;  // never the better one for this op
-        last = guard.is_constant(1);
-        if (!last) version.guard = expr(guard);
+      Expr guard = table.constant(1), necessary = table.constant(1);
+      if (!last && family.guards[v]) guard = to_graph(family.guards[v], table, params);
+      if (target_.is_gpu) {
+        if (family.necessary[v]) necessary = to_graph(family.necessary[v], table, params);
+        // What a block keeps in shared memory has to fit.
+        const thread::Kernel& threads = thread_kernels_[family.first + v];
+        const Expr dynamic = to_graph(thread::dynamic_shared_bytes(threads), table, params);
+        const Expr fits = symbolic::less_equal(dynamic, table.constant(target_.max_shared - target_.shared_reserved -
+                                                                       thread::static_shared_bytes(threads)));
+        guard = symbolic::logical_and(guard, fits);
+        necessary = symbolic::logical_and(necessary, fits);
       }
-      if (target_.is_gpu && family.necessary[v]) version.necessary = expr(to_graph(family.necessary[v], table, params));
+      if (guard.is_constant(0)) continue;  // never the better one for this op
+      last |= guard.is_constant(1);
+      if (!last) version.guard = expr(guard);
+      if (!necessary.is_constant(1)) version.necessary = expr(necessary);
       step.versions.push_back(version);
       if (last) break;
     }
@@ -244,6 +258,7 @@ class ProgramBuilder {
     };
     const auto versions = schedule::choose_gpu_versions(lowered.kernel, target_);
     std::vector<Choice> choices;
+    // (Rows that are too long for shared memory have a version of their own, the last one.)
     // Where indices of 32 bits are cheaper, all versions have them, behind a guard; one with 64 bits serves what is larger.
     if (target_.narrow_indices) {
       const Expr small = has_small_buffers(lowered.kernel);
@@ -258,7 +273,8 @@ class ProgramBuilder {
       const schedule::GpuVersion& version = *choices[v].version;
       const loop::Kernel kernel = schedule::with_known(lower(op).kernel, version.known);
       finish(loop::apply_schedule(kernel, version.schedule), name, v, choices.size(), op);
-      thread::Kernel threads = lower::lower_to_thread(kernels_.back(), target_, version.block, choices[v].index_bits);
+      thread::Kernel threads = lower::lower_to_thread(kernels_.back(), target_, version.block, choices[v].index_bits,
+                                                      version.rows_in_global);
       threads.flush_denormals = kernels_.back().kernel_class == "contraction";
       KernelSpec& spec = program_->kernels.back();
       spec.entry = threads.name = "stax_" + kernels_.back().name;

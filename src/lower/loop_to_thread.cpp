@@ -49,7 +49,7 @@ Expr rejoin_quotients(Expr sum) {
 
 class Lowering {
  public:
-  Lowering(const loop::Kernel& from, const ir::Target& target, int block, int index_bits)
+  Lowering(const loop::Kernel& from, const ir::Target& target, int block, int index_bits, bool rows_in_global)
       : from_(from), target_(target), context_(*from.context), places_(place_buffers(from, block)) {
     to_.context = from.context;
     to_.name = from.name;
@@ -69,13 +69,26 @@ class Lowering {
           {names[k], symbolic::SymbolKind::kLoop, {0, k == 0 ? target.max_grid_x - 1 : target.max_grid_yz - 1}, 1});
       to_.grid[k] = exprs.constant(1);
     }
-    for (size_t slot = 0; slot < from.buffers.size(); ++slot) add(from.buffers[slot], static_cast<int>(slot));
+    slots_.resize(from.buffers.size());
+    const auto is_scratch = [&](int slot) {
+      if (!rows_in_global || slot < from.arguments || places_[slot].place != Place::kShared) return false;
+      const auto& extents = from.buffers[slot].extents;
+      return !std::all_of(extents.begin(), extents.end(), [](Expr e) { return e.is_constant(); });
+    };
+    const int count = static_cast<int>(from.buffers.size());
+    for (int slot = 0; slot < from.arguments; ++slot) add(from.buffers[slot], slot);
+    for (int slot = from.arguments; slot < count; ++slot)
+      if (is_scratch(slot)) add_scratch(from.buffers[slot], slot);
+    for (int slot = from.arguments; slot < count; ++slot)
+      if (!is_scratch(slot)) add(from.buffers[slot], slot);
   }
 
   thread::Kernel run() {
     loop::Stmt body = from_.body;
     if (const auto* grid = body->as<loop::For>(); grid && grid->kind == loop::LoopKind::kParallel) {
       to_.grid[0] = symbolic::max(grid->extent, 0);
+      for (int k = to_.arguments - to_.scratch; k < to_.arguments; ++k)
+        to_.buffers[k].count = to_.buffers[k].count * to_.grid[0];
       bind(grid->var, to_.block_index[0]);
       body = grid->body;
     }
@@ -116,9 +129,20 @@ class Lowering {
     } else {
       for (Expr e : b.extents) n.count = n.count * e;
     }
+    slots_[slot] = static_cast<int>(to_.buffers.size());
     STAX_ASSERT(n.space != thread::Space::kLocal || n.count.is_constant(), "the {} elements of {} are not registers",
                 n.count.str(), b.name);
     to_.buffers.push_back(std::move(n));
+  }
+  /// One part for each block.
+  void add_scratch(const loop::Buffer& b, int slot) {
+    Expr count = context_.exprs.constant(1);
+    for (Expr e : b.extents) count = count * e;
+    slots_[slot] = static_cast<int>(to_.buffers.size());
+    block_part_[slot] = count;
+    to_.buffers.push_back({b.name, b.dtype, thread::Space::kGlobal, count, 16, true});
+    ++to_.arguments;
+    ++to_.scratch;
   }
   int add_local(const std::string& name, DType t, int64_t count) {
     to_.buffers.push_back({name, t, thread::Space::kLocal, context_.exprs.constant(count), 0, false});
@@ -161,7 +185,7 @@ class Lowering {
   }
   int slot_of(int slot) const {
     const auto found = partials_.find(slot);
-    return found == partials_.end() ? slot : found->second;
+    return found == partials_.end() ? slots_[slot] : found->second;
   }
   /// The one index of an element.
   Scalar linear(int slot, const std::vector<Scalar>& original) {
@@ -180,6 +204,8 @@ class Lowering {
       sum = sum + scalar(original[d]) * index(b.strides.empty() ? stride : value(b.strides[d]));
       stride = stride * value(b.extents[d]);
     }
+    if (const auto part = block_part_.find(slot); part != block_part_.end())
+      sum = sum + index(to_.block_index[0] * part->second);
     if (const Expr e = ir::as_expr(sum)) return index(rejoin_quotients(e));
     return sum;
   }
@@ -208,7 +234,7 @@ class Lowering {
   }
   thread::Stmt store(int slot, const std::vector<Scalar>& at, Scalar v) {
     thread::Stmt s = thread::make(thread::Store{slot_of(slot), linear(slot, at), v});
-    const bool mine = to_.buffers[slot].space == thread::Space::kLocal;
+    const bool mine = to_.buffers[slot_of(slot)].space == thread::Space::kLocal;
     return level_ == Level::kBlock && !mine ? by_thread_zero(std::move(s)) : s;
   }
   thread::Stmt by_thread_zero(thread::Stmt s) {
@@ -271,7 +297,7 @@ class Lowering {
       found.push_back({u->slot, 0, u->combiner});
     });
     for (Reduced& r : found) {
-      const thread::Buffer b = to_.buffers[r.slot];
+      const thread::Buffer b = to_.buffers[slots_[r.slot]];
       r.partial = add_local(b.name + "_part", b.dtype, b.count.constant());
       partials_[r.slot] = r.partial;
     }
@@ -346,12 +372,13 @@ class Lowering {
     const auto assign = [&](int slot, Expr at, Scalar v) { return thread::make(thread::Store{slot, index(at), v}); };
     const Scalar own = load(r.partial, k);
     const auto finish = [&](Scalar total) {
-      out.statements.push_back(assign(r.slot, k, ir::combine(r.combiner, load(r.slot, k), total)));
+      const int target = slots_[r.slot];
+      out.statements.push_back(assign(target, k, ir::combine(r.combiner, load(target, k), total)));
     };
     if (to_.block == 1) return finish(own);
     if (!target_.shuffle) {
       // A tree in shared memory.
-      const int tree = add_shared(to_.buffers[r.slot].name + "_tree", t, to_.block);
+      const int tree = add_shared(to_.buffers[slots_[r.slot]].name + "_tree", t, to_.block);
       out.statements.push_back(assign(tree, to_.thread, own));
       for (int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(to_.block))) / 2; half > 0; half /= 2) {
         const Expr there = to_.thread + half;
@@ -364,7 +391,7 @@ class Lowering {
       return finish(load(tree, zero));
     }
     // Trees of shuffles in each warp; then every thread combines the warps' values in the same order.
-    const int other = add_local(to_.buffers[r.slot].name + "_other", t, 1);
+    const int other = add_local(to_.buffers[slots_[r.slot]].name + "_other", t, 1);
     for (int step = to_.warp / 2; step > 0; step /= 2) {
       out.statements.push_back(thread::make(
           thread::Shuffle{other, zero, thread::ShuffleMode::kXor, context_.exprs.constant(step), load(r.partial, k)}));
@@ -372,7 +399,7 @@ class Lowering {
     }
     const int warps = to_.block / to_.warp;
     if (warps == 1) return finish(own);
-    const int shared = add_shared(to_.buffers[r.slot].name + "_warps", t, warps);
+    const int shared = add_shared(to_.buffers[slots_[r.slot]].name + "_warps", t, warps);
     const Expr lane = symbolic::mod(to_.thread, to_.warp), warp = symbolic::floordiv(to_.thread, to_.warp);
     out.statements.push_back(thread::make(thread::If{loop::condition_of(context_, symbolic::equal(lane, 0)),
                                                      assign(shared, warp, load(r.partial, k)), nullptr}));
@@ -386,6 +413,8 @@ class Lowering {
   ir::Context& context_;
   std::vector<Placement> places_;
   thread::Kernel to_;
+  std::vector<int> slots_;                    // in `to_`, by slot of `from_`
+  std::unordered_map<int, Expr> block_part_;  // of buffers in global memory: elements of one block
   symbolic::Substitution variables_;
   std::unordered_map<int, int> partials_;  // in a thread loop: what each thread combines into instead
   Level level_ = Level::kBlock;
@@ -394,10 +423,11 @@ class Lowering {
 
 }  // namespace
 
-thread::Kernel lower_to_thread(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits) {
+thread::Kernel lower_to_thread(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits,
+                               bool rows_in_global) {
   STAX_ASSERT(block == 1 || block % target.warp == 0, "a block of {} threads is no whole number of warps of {}", block,
               target.warp);
-  thread::Kernel k = Lowering(kernel, target, block, index_bits).run();
+  thread::Kernel k = Lowering(kernel, target, block, index_bits, rows_in_global).run();
   k = thread::unroll_loops(k);
   k = thread::insert_barriers(k);
   if (index_bits == 32) k = thread::reduce_divisions(k);

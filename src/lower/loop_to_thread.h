@@ -9,7 +9,8 @@
 //     values are combined by shuffles and shared memory, in an order that depends on B alone; all threads get the result.
 //   - Local buffers: those allocated inside a thread loop belong to a thread. Of those allocated outside: buffers that no thread loop writes
 //     elements of are kept by every thread (equal values); buffers whose axis is indexed by the variable of full thread loops alone are
-//     spread over the threads, without that axis; all others are shared memory.
+//     spread over the threads, without that axis; all others are shared memory, or, where the caller asks for it and their size depends on the
+//     shape, a part for each block of a further argument (Kernel::scratch).
 //   - Vector loops inside thread loops become vector accesses where addresses allow it.
 //   - A Store to global memory outside of thread loops is done by thread 0.
 #include "ir/target.h"
@@ -18,7 +19,8 @@
 
 namespace stax::lower {
 
-/// `block`: threads of a block. The kernel's parameters and arguments stay the same and in order. Gives the final stage (all thread passes run).
-thread::Kernel lower_to_thread(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits);
+/// `rows_in_global`: buffers of blocks whose size depends on the shape are not shared memory. `block`: threads of a block. The kernel's parameters and arguments stay the same and in order. Gives the final stage (all thread passes run).
+thread::Kernel lower_to_thread(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits,
+                               bool rows_in_global = false);
 
 }  // namespace stax::lower

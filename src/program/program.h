@@ -96,6 +96,7 @@ struct LaunchVersion {
   /// Each adds two parameters behind the step's, for divisions by it: for d >= 1 with s = ceil(log2(d)) the multiplier
   /// floor(2^32 * (2^s - d) / d) + 1 and the shift s.
   std::vector<ExprRef> divisors;
+  std::vector<ExprRef> scratch;  // bytes of further arguments, behind the step's: memory that the launch alone uses
 };
 struct LaunchStep {
   std::vector<LaunchVersion> versions;  // the first whose guard holds is launched; the last has none

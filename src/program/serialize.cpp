@@ -165,7 +165,7 @@ void fields(A& a, BlockSpec& v) {
 template <class A>
 void fields(A& a, LaunchVersion& v) {
   all(a, v.kernel, v.guard, v.necessary, v.iterations, v.scratch_bytes, v.grid[0], v.grid[1], v.grid[2], v.block, v.shared_bytes,
-      v.divisors);
+      v.divisors, v.scratch);
 }
 template <class A>
 void exact(A& a, LaunchStep& v) {

@@ -64,6 +64,7 @@ void for_each_expr(const Step& step, const std::function<void(ExprRef)>& f) {
       for (ExprRef e : {v.guard, v.necessary, v.grid[0], v.grid[1], v.grid[2], v.block, v.shared_bytes})
         if (e != kNone) f(e);
       for (ExprRef e : v.divisors) f(e);
+      for (ExprRef e : v.scratch) f(e);
     }
   } else if (const auto* c = std::get_if<CheckStep>(&step)) {
     f(c->condition);

@@ -355,6 +355,12 @@ void Context::run_step(const LaunchStep& s) {
   }
   buffers_.clear();
   for (ValueRef v : s.arguments) buffers_.push_back(data_[v]);
+  std::vector<std::shared_ptr<void>>
+      scratch;  // given back when the launch is under way: what follows on the device comes later
+  for (ExprRef e : version.scratch) {
+    scratch.push_back(shared_.memory->allocate(value(e), s.source));
+    buffers_.push_back(scratch.back().get());
+  }
   Fault fault;
   Launch launch;
   launch.kernel = version.kernel;

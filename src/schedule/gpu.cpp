@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "loop/transform.h"
 #include "schedule/step_list.h"
@@ -21,6 +22,8 @@ constexpr int kBlock = 256;
 constexpr int kReductionBlock = 128;
 // Rows from which on a whole block works on one.
 constexpr int64_t kLongRow = 64;
+// Elements of a row for each lane, up to which one warp works on it.
+constexpr int kWarpRow = 8;
 // Lanes of one access.
 constexpr int kVector = 4;
 
@@ -32,6 +35,7 @@ class GpuScheduler {
   std::vector<GpuVersion> run() {
     if (kernel_.kernel_class == "scatter") return {serial("points may meet: their order is the meaning")};
     std::vector<GpuVersion> versions;
+    if (kernel_.kernel_class == "rows" || kernel_.kernel_class == "attention") return rows();
     if (form_.matches && form_.reductions.empty() && !form_.has_if && !form_.outer.empty()) {
       versions = pointwise();
     } else if (form_.matches && !form_.has_if && form_.accumulators == 1) {
@@ -252,6 +256,56 @@ class GpuScheduler {
     return {steps.str(),
             kReductionBlock,
             {"a thread reduces for one result: neighbouring results are neighbours in a warp"}};
+  }
+
+  // ---- Rows: several passes over one
+  // A block has a row; the loops of its passes are spread over its threads. A row's values lie in shared memory; rows that are too long for it,
+  // in global memory.
+  std::vector<GpuVersion> rows() const {
+    // The row loops, then what lives within a row, then the passes.
+    loop::Stmt at = kernel_.body;
+    std::vector<std::string> order;
+    while (const auto* f = at->as<loop::For>()) {
+      order.push_back(name(*f));
+      at = f->body;
+    }
+    while (const auto* a = at->as<loop::Allocate>()) at = a->body;
+    std::vector<const loop::For*> passes;
+    const std::function<void(const loop::Stmt&)> collect = [&](const loop::Stmt& s) {
+      if (const auto* f = s->as<loop::For>()) passes.push_back(f);
+      if (const auto* b = s->as<loop::Block>())
+        for (const loop::Stmt& each : b->statements) collect(each);
+      if (const auto* a = s->as<loop::Allocate>()) collect(a->body);
+    };
+    collect(at);
+    if (order.empty() || passes.empty()) return {fallback()};
+    std::string text;
+    StepList steps(order);
+    const std::string row = fuse_outer(steps, order.size());
+    text = steps.str();
+    Expr longest = kernel_.context->exprs.constant(0);
+    std::vector<std::string> spread;
+    for (const loop::For* pass : passes) {
+      longest = symbolic::max(longest, pass->extent);
+      if (std::find(spread.begin(), spread.end(), name(*pass)) != spread.end()) continue;
+      const std::string with = text + "thread " + name(*pass) + "\n";
+      if (!is_legal({with, kBlock, {}})) continue;
+      spread.push_back(name(*pass));
+      text = with;
+    }
+    text += "parallelize " + row + "\n";
+    std::vector<GpuVersion> versions;
+    const int warp = target_.warp;
+    GpuVersion one_warp{text, warp, {fmt::format("a warp has a row: no more than {} elements", warp * kWarpRow)}};
+    one_warp.guard = symbolic::less_equal(longest, kernel_.context->exprs.constant(int64_t{warp} * kWarpRow));
+    if (!one_warp.guard.is_constant(0)) versions.push_back(one_warp);
+    if (one_warp.guard.is_constant(1)) versions.back().guard = {};
+    versions.push_back({text, kBlock, {"a block has a row: its values stay in shared memory"}});
+    versions.push_back({text, kBlock, {"a block has a row: its values lie in global memory"}});
+    versions.back().rows_in_global = true;
+    for (const GpuVersion& v : versions)
+      if (!is_legal(v)) return {fallback()};
+    return versions;
   }
 
   // ---- Contractions

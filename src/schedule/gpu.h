@@ -26,8 +26,9 @@ struct GpuVersion {
   int block = 1;                     // threads
   std::vector<std::string> reasons;  // one line a decision, for `dump --stage mapping`
   std::vector<Known> known;
-  symbolic::Expr guard;      // over the kernel's parameters; null: any shape
-  symbolic::Expr necessary;  // the part of it that says what is known; null: nothing
+  bool rows_in_global = false;  // buffers of blocks whose size depends on the shape lie in global memory
+  symbolic::Expr guard;         // over the kernel's parameters; null: any shape
+  symbolic::Expr necessary;     // the part of it that says what is known; null: nothing
 };
 
 /// The last version has no guard.

@@ -190,6 +190,7 @@ struct Kernel {
   std::string kernel_class;     // as the loop kernel's
   std::vector<Buffer> buffers;  // slots: first the `arguments` global ones
   int arguments = 0;
+  int scratch = 0;  // of these, at the end: memory that the launch brings, undefined at its start, `count` elements
   std::vector<Expr> params;
   Expr thread;          // 0 .. block - 1
   Expr block_index[3];  // 0 .. grid[k] - 1
