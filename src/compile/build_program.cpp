@@ -280,6 +280,7 @@ class ProgramBuilder {
       spec.entry = threads.name = "stax_" + kernels_.back().name;
       spec.thread_text = thread::print(threads);
       spec.index_bits = static_cast<uint32_t>(choices[v].index_bits);
+      spec.static_shared_bytes = thread::static_shared_bytes(threads);
       spec.reports_faults = !threads.check_messages.empty();
       for (const std::string& reason : version.reasons) spec.decisions += reason + "\n";
       thread_kernels_.push_back(std::move(threads));

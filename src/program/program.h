@@ -77,6 +77,7 @@ struct KernelSpec {    // one version of a kernel
   std::string thread_text;      // thread IR, of GPUs
   std::string code_format;      // "opencl", "ptx", "cuda", "hip" or empty
   std::string code;             // text in that format
+  int64_t static_shared_bytes = 0;  // of GPUs
   uint32_t index_bits = 64;     // of GPUs: 32 or 64, the width of parameters
   bool reports_faults = false;  // its last argument is a fault record
   std::string decisions;        // why it is scheduled so, a line each

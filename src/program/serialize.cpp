@@ -148,7 +148,7 @@ void fields(A& a, OutputSpec& v) {
 template <class A>
 void fields(A& a, KernelSpec& v) {
   all(a, v.name, v.family, v.version, v.kernel_class, v.entry, v.loop_text, v.source, v.flush_denormals,
-      v.thread_text, v.code_format, v.code, v.index_bits, v.reports_faults, v.decisions);
+      v.thread_text, v.code_format, v.code, v.static_shared_bytes, v.index_bits, v.reports_faults, v.decisions);
 }
 template <class A>
 void fields(A& a, ExtentBinding& v) {

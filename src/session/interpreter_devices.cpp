@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/cuda.h"
 #include "session/devices.h"
 #include "support/error.h"
 #include "tensor/interpret.h"
@@ -57,6 +58,8 @@ class ProgramSession final : public Session {
       device = std::make_unique<LoopDevice>(std::move(kernels));
     } else if (device_ == "sim") {
       device = open_sim(*program);
+    } else if (device_ == "cuda") {
+      device = runtime::open_cuda(*program);
     } else {
       device = runtime::open_cpu(*program);
     }

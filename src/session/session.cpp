@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "runtime/cuda.h"
 #include "session/devices.h"
 #include "session/npz.h"
 #include "support/debug.h"
@@ -54,12 +55,36 @@ void check_dims_stay_dynamic(tensor::Graph& graph, const std::map<std::string, f
 
 }  // namespace
 
+namespace {
+
+// The target of a device: of those in the table the newest that it can run.
+std::string target_of(const std::string& device) {
+  if (device != "cuda") return device;
+  const int capability = runtime::cuda_compute_capability();
+  const ir::Target* best = nullptr;
+  int best_number = 0;
+  for (const ir::Target& t : ir::targets()) {
+    if (t.family != "cuda") continue;
+    const int number = std::atoi(t.arch.c_str() + 3);
+    const bool exact_only = t.arch.back() == 'a';  // features of one architecture alone
+    if (exact_only ? number != capability : number > capability) continue;
+    if (best == nullptr || number > best_number || (number == best_number && exact_only))
+      best = &t, best_number = number;
+  }
+  if (best == nullptr)
+    user_error("CUDA: the GPU's compute capability {}.{} is below 7.5, the least that Stax has code for",
+               capability / 10, capability % 10);
+  return best->name;
+}
+
+}  // namespace
+
 void check_device(const std::string& name) {
-  for (const char* known : {"cpu", "loop", "reference", "sim"})
+  for (const char* known : {"cpu", "loop", "reference", "sim", "cuda"})
     if (name == known) return;
-  for (const char* planned : {"cuda", "hip", "opencl"})
-    if (name == planned) unsupported("device '{}' is not in this build; use cpu, sim, loop or reference", name);
-  user_error("unknown device '{}'; known ones are cpu, sim, loop and reference", name);
+  for (const char* planned : {"hip", "opencl"})
+    if (name == planned) unsupported("device '{}' is not in this build; use cpu, cuda, sim, loop or reference", name);
+  user_error("unknown device '{}'; known ones are cpu, cuda, sim, loop and reference", name);
 }
 
 std::vector<emit::Isa> isas_for_host() { return {emit::host_isa()}; }
@@ -121,7 +146,7 @@ std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph,
   if (options.device == "cpu") compile_options.isas = isas_for_host();
   std::unique_ptr<DiskCache> cache = user_cache();
   compile_options.cache = cache.get();
-  if (options.device != "loop") compile_options.target = options.device;
+  if (options.device != "loop") compile_options.target = target_of(options.device);
   compile::Compiled compiled = compile::compile_graph(*graph, compile_options);
   graph.reset();
   return make_program_session(compiled.program, options, compile_ms + ms_since(start), 0.0,
