@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "ptx_interpreter.h"
+#include "support/ptx_interpreter.h"
 
 namespace {
 
@@ -192,6 +192,7 @@ Result cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, uns
   launch.block = static_cast<int>(bx);
   launch.dynamic_shared = shared;
   launch.seed = ++d.launches;
+  launch.know_read_only = false;  // a driver knows no such thing
   for (size_t k = 0; k < m.parameters; ++k) {
     uint64_t value = 0;
     std::memcpy(&value, arguments[k], sizeof value);

@@ -464,7 +464,7 @@ struct PtxProgram::Impl {
     const Address at = address(o.operands[1]);
     s.run = [=](Thread& t) {
       const uint8_t* data = memory_at(t, space, at, static_cast<size_t>(bytes) * registers_to.size(), false);
-      if (uncached)
+      if (uncached && t.block->launch->know_read_only)
         for (const PtxLaunch::Memory& m : t.block->launch->memory)
           if (m.writable && data >= m.data && data < static_cast<uint8_t*>(m.data) + m.bytes)
             fail("ld.global.nc of memory that is written");
