@@ -55,8 +55,10 @@ Columns columns_of(const loop::Kernel& kernel, const NestForm& form, ir::Scalar 
   };
   if (is_panel(0)) return Columns::kPanels;
   const Expr k = form.reductions.back().var;
-  const bool grouped = load->dtype == ir::DType::kI8 && rank > 2 && extents.back().is_constant(kGroup) && is_panel(1) &&
-                       index(0) == symbolic::mod(k, kGroup) && index(2) == symbolic::floordiv(k, kGroup);
+  const bool whole_groups = form.reductions.back().extent.multiple() % kGroup == 0;
+  const bool grouped = whole_groups && load->dtype == ir::DType::kI8 && rank > 2 &&
+                       extents.back().is_constant(kGroup) && is_panel(1) && index(0) == symbolic::mod(k, kGroup) &&
+                       index(2) == symbolic::floordiv(k, kGroup);
   return grouped ? Columns::kGroups : Columns::kPlain;
 }
 
