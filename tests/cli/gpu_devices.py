@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices that run thread IR and PTX: `sim`, and `cuda` on a driver that stands in for NVIDIA's and runs PTX on this machine."""
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import harness as h
+import numpy as np
+
+FAKE = Path(os.environ["STAX"]).resolve().parent / "fake_cuda" if "STAX" in os.environ else Path("fake_cuda")
+RNG = np.random.default_rng()
+
+
+def on_cuda(**settings):
+    return {"LD_LIBRARY_PATH": str(FAKE)} | {f"FAKE_CUDA_{k.upper()}": str(v) for k, v in settings.items()}
+
+
+def layer():
+    """A product, its bias, softmax over rows, and the rows with a positive first element."""
+    return h.model(
+        [h.node("MatMul", "x w", "t"), h.node("Add", "t b", "u"), h.node("Softmax", "u", "y", axis=-1), h.node("ReduceSum", "y axis", "s", keepdims=0),
+         h.node("Transpose", "u", "z", perm=[1, 0])],
+        {"x": (h.FLOAT, ["n", "k"]), "w": (h.FLOAT, ["k", "m"]), "b": (h.FLOAT, ["m"])}, ["y", "s", "z"], {"axis": np.array([1])})
+
+
+def feeds():
+    return [{"x": h.normal(RNG, n, k), "w": h.normal(RNG, k, m), "b": h.normal(RNG, m)}
+            for n, k, m in ((1, 1, 1), (3, 5, 7), (40, 33, 68), (64, 16, 130), (0, 3, 2), (2, 0, 5), (1, 257, 300))]
+
+
+def wanted(feed):
+    u = feed["x"].astype(np.float64) @ feed["w"].astype(np.float64) + feed["b"]
+    e = np.exp(u - u.max(-1, keepdims=True, initial=-np.inf))
+    y = e / e.sum(-1, keepdims=True)
+    return {"y": y.astype(np.float32), "s": y.sum(1).astype(np.float32), "z": u.T.astype(np.float32)}
+
+
+def agrees(folder, device, env=None, model=None):
+    data = feeds()
+    session = h.run(folder, model or layer(), data, "--device", device, env=env)
+    for feed, got in zip(data, session.outputs):
+        h.same(got, wanted(feed), f"{device} at {feed['x'].shape}", rtol=1e-4, atol=1e-5)
+    return session
+
+
+def test_sim_agrees_at_every_shape(folder):
+    agrees(folder, "sim")
+
+
+def test_cuda_agrees_at_every_shape(folder):
+    log = folder / "log"
+    agrees(folder, "cuda", on_cuda(log=log))
+    calls = log.read_text().splitlines()
+    loads = [k for k, c in enumerate(calls) if c.startswith("load ")]
+    launches = [k for k, c in enumerate(calls) if c.startswith("launch ")]
+    assert loads and launches and max(loads) < min(launches), "code is loaded before the first launch, and never again"
+    assert calls.count("init") >= 1 and calls[-1] == "release", calls[-1]
+    assert sum(c.startswith("allocate ") for c in calls) == sum(c.startswith("free ") for c in calls), "memory is given back"
+
+
+def test_a_compiled_file_needs_no_compiler_and_says_what_it_is_for(folder):
+    model = h.save(layer(), folder / "m.onnx")
+    h.stax("compile", model, "-o", folder / "m.stax", "--target", "cuda:sm_80").expect(0)
+    agrees(folder, "cuda", on_cuda(), folder / "m.stax")
+    np.savez(folder / "a.npz", **feeds()[1])
+    h.stax("run", folder / "m.stax", "--inputs", folder / "a.npz").expect(1, "cuda:sm_80", "--target cpu")
+
+
+def test_a_wrong_index_is_an_error_and_the_session_goes_on(folder):
+    model = h.model([h.node("Gather", "x i", "y", axis=0)], {"x": (h.FLOAT, ["n", "m"]), "i": (h.INT64, ["k"])}, ["y"])
+    h.save(model, folder / "m.onnx")
+    x = h.normal(RNG, 5, 3)
+    paths = []
+    for k, i in enumerate(([0, -1], [2, 5], [4])):
+        np.savez(folder / f"{k}.npz", x=x, i=np.array(i))
+        paths.append(folder / f"{k}.npz")
+    for device, env in (("sim", None), ("cuda", on_cuda())):
+        out = folder / device
+        done = h.stax("run", folder / "m.onnx", "--inputs", *paths, "--outputs", out, "--device", device, env=env)
+        done.expect(1, "1.npz", "5")
+        h.same(h.load(out / "0.npz")["y"], x[[0, -1]], device)
+        h.same(h.load(out / "2.npz")["y"], x[[4]], device)
+        assert not (out / "1.npz").exists()
+
+
+def test_extents_that_depend_on_data(folder):
+    model = h.model([h.node("NonZero", "x", "i"), h.node("Transpose", "i", "t", perm=[1, 0]), h.node("GatherND", "x t", "v"), h.node("Mul", "v v", "y")],
+                    {"x": (h.FLOAT, ["n", "m"])}, ["y"])
+    data = [{"x": (h.normal(RNG, n, m) * (RNG.random((n, m)) < share)).astype(np.float32)} for n, m, share in ((4, 6, .5), (1, 1, 0), (30, 20, .1))]
+    for device, env in (("sim", None), ("cuda", on_cuda())):
+        for feed, got in zip(data, h.run(folder, model, data, "--device", device, env=env).outputs):
+            h.same(got["y"], feed["x"][feed["x"] != 0] ** 2, device)
+
+
+def test_what_is_missing_is_said(folder):
+    model = h.save(layer(), folder / "m.onnx")
+    np.savez(folder / "a.npz", **feeds()[2])
+    run = lambda env: h.stax("run", model, "--inputs", folder / "a.npz", "--device", "cuda", env=env)
+    run({"LD_LIBRARY_PATH": str(folder)}).expect(1, "no CUDA driver", "install")
+    run(on_cuda(devices=0)).expect(1, "no GPU")
+    run(on_cuda(capability=61)).expect(1, "6.1", "7.5")
+    run(on_cuda(memory=4096)).expect(1, "bytes")
+
+
+if __name__ == "__main__":
+    if not (FAKE / "libcuda.so.1").exists():
+        print(f"there is no {FAKE}/libcuda.so.1")
+        sys.exit(77)
+    h.main()
