@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices that run thread IR and PTX: `sim`, and `cuda` on a driver that stands in for NVIDIA's and runs PTX on this machine."""
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -101,6 +103,27 @@ def test_what_is_missing_is_said(folder):
     run(on_cuda(devices=0)).expect(1, "no GPU")
     run(on_cuda(capability=61)).expect(1, "6.1", "7.5")
     run(on_cuda(memory=4096)).expect(1, "bytes")
+
+
+def test_a_bundle_is_checked_without_a_compiler(folder):
+    cases = folder / "cases"
+    scripts = Path(__file__).resolve().parents[2] / "scripts"
+    subprocess.run([sys.executable, scripts / "gpu_cases.py", cases], check=True)
+    names = ["softmax", "matmul", "gather", "transpose", "encoder", "top_k"]
+    for name in names:
+        h.stax("compile", cases / f"{name}.onnx", "-o", cases / f"{name}.cuda.stax", "--target", "cuda:sm_80").expect(0)
+        h.stax("compile", cases / f"{name}.onnx", "-o", cases / f"{name}.cpu.stax").expect(0)
+    program = FAKE.parent / "gpu_check"
+    run = lambda *flags: subprocess.run([program, cases, "--only", f"^({'|'.join(names)})$", "--seconds", "0", "--json", folder / "r.json", *flags],
+                                        capture_output=True, text=True, env=os.environ | on_cuda())
+    done = run()
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == f"{len(names)} passed, 0 failed", done.stdout + done.stderr
+    results = json.loads((folder / "r.json").read_text())
+    assert {c["name"] for c in results["cases"]} == set(names) and all(s["fault"] == "" for c in results["cases"] for s in c["shapes"])
+    # Code of another kernel is found out.
+    (cases / "softmax.cuda.stax").write_bytes((cases / "transpose.cuda.stax").read_bytes())
+    done = run()
+    assert done.returncode == 1 and "FAIL" in done.stdout, done.stdout
 
 
 if __name__ == "__main__":
