@@ -21,7 +21,7 @@ using json = nlohmann::json;
 struct RunOptions {
   std::string model;
   std::vector<std::string> inputs, dims, force;
-  std::string outputs, device = "cpu", json_file;
+  std::string outputs, device = "cpu", json_file, launch_log, emit;
   int threads = 0, repeat = 1, warmup = 0, check = 0;
   bool quiet = false, profile = false, frozen = false, batch_invariant = false;
 };
@@ -87,6 +87,8 @@ int run(const RunOptions& o) {
   if (o.threads < 0) user_error("--threads must be at least 1, or 0 for all cores");
   session::SessionOptions options;
   options.device = o.device;
+  options.launch_log = o.launch_log;
+  options.emit = o.emit;
   options.dims = parse_dims(o.dims);
   options.threads = o.threads;
   for (const std::string& text : o.force)
@@ -182,6 +184,9 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->add_option("--repeat", o->repeat, "timed calls for each file");
   c->add_option("--warmup", o->warmup, "calls before the timed ones");
   c->add_option("--json", o->json_file, "statistics of the session");
+  c->add_option("--launch-log", o->launch_log, "folder for every launch of GPU code, its code and its memory");
+  c->add_option("--emit", o->emit, "code for --device cuda: ptx (the default) or cuda (CUDA C++, compiled by NVRTC)")
+      ->check(CLI::IsMember({"ptx", "cuda"}));
   c->add_option("--force", o->force, "KERNEL=VERSION, or *=VERSION for all kernels");
   c->add_flag("--quiet", o->quiet, "print errors only");
   c->add_flag("--profile", o->profile, "print the time of each kernel");

@@ -7,6 +7,7 @@
 
 #include "runtime/cuda.h"
 #include "session/devices.h"
+#include "session/launch_log.h"
 #include "support/error.h"
 #include "tensor/interpret.h"
 
@@ -62,6 +63,11 @@ class ProgramSession final : public Session {
       device = runtime::open_cuda(*program);
     } else {
       device = runtime::open_cpu(*program);
+    }
+    if (!options.launch_log.empty()) {
+      if (!ir::find_target(program->target).is_gpu)
+        user_error("--launch-log records launches of GPU code; device '{}' has none; use cuda, opencl or sim", device_);
+      device = log_launches(std::move(device), program, options.launch_log);
     }
     runtime::ModuleOptions module_options;
     module_options.threads = options.threads;

@@ -147,6 +147,10 @@ std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph,
   std::unique_ptr<DiskCache> cache = user_cache();
   compile_options.cache = cache.get();
   if (options.device != "loop") compile_options.target = target_of(options.device);
+  if (!options.emit.empty()) {
+    if (options.device != "cuda") user_error("--emit is for --device cuda, which takes ptx or cuda");
+    compile_options.format = options.emit == "cuda" ? ir::CodeFormat::kCuda : ir::CodeFormat::kPtx;
+  }
   compile::Compiled compiled = compile::compile_graph(*graph, compile_options);
   graph.reset();
   return make_program_session(compiled.program, options, compile_ms + ms_since(start), 0.0,

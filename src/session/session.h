@@ -17,6 +17,8 @@ struct SessionOptions {
   std::map<std::string, frontend::DimRange> dims;
   int threads = 0;                                  // 0: all cores
   std::map<std::string, uint32_t> forced_versions;  // kernel family, or "*" -> version
+  std::string emit;                                 // of device cuda: "ptx" or "cuda"; empty: the target's own
+  std::string launch_log;                           // folder (launch_log.h); empty: none
 };
 
 struct Port {

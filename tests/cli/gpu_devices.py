@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices that run thread IR and PTX: `sim`, and `cuda` on a driver that stands in for NVIDIA's and runs PTX on this machine."""
+import ctypes
 import json
 import os
 import subprocess
@@ -103,6 +104,68 @@ def test_what_is_missing_is_said(folder):
     run(on_cuda(devices=0)).expect(1, "no GPU")
     run(on_cuda(capability=61)).expect(1, "6.1", "7.5")
     run(on_cuda(memory=4096)).expect(1, "bytes")
+
+
+def replay(folder, cuda):
+    """Does what a launch log says on a fresh driver: buffers as they were before, the writes, copies and launches in order. What is in them then, by number."""
+    handle = lambda: ctypes.c_void_p()
+    memory, functions = {}, {}
+
+    def at(place):
+        if place["buffer"] is None:
+            return 0
+        if place["buffer"] not in memory:
+            data = (folder / "buffers" / f"{place['buffer']}.before").read_bytes()
+            address = ctypes.c_uint64()
+            assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(len(data))) == 0
+            assert cuda.cuMemcpyHtoDAsync_v2(address, data, ctypes.c_size_t(len(data)), None) == 0
+            memory[place["buffer"]] = (address.value, len(data))
+        return memory[place["buffer"]][0] + place["offset"]
+
+    for line in map(json.loads, (folder / "launches.jsonl").read_text().splitlines()):
+        if "write" in line:
+            data = (folder / line["file"]).read_bytes()
+            assert cuda.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(at(line["write"])), data, ctypes.c_size_t(len(data)), None) == 0
+            continue
+        if "copy" in line:
+            assert cuda.cuMemcpyDtoDAsync_v2(ctypes.c_uint64(at(line["to"])), ctypes.c_uint64(at(line["copy"])), ctypes.c_size_t(line["bytes"]), None) == 0
+            continue
+        if line["file"] not in functions:
+            module, function = handle(), handle()
+            assert cuda.cuModuleLoadDataEx(ctypes.byref(module), (folder / line["file"]).read_bytes() + b"\0", 0, None, None) == 0
+            assert cuda.cuModuleGetFunction(ctypes.byref(function), module, line["entry"].encode()) == 0
+            functions[line["file"]] = function
+        values = [ctypes.c_uint64(at(a) if "buffer" in a else a["value"] & (2 ** 64 - 1)) for a in line["arguments"]]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+        assert cuda.cuLaunchKernel(functions[line["file"]], *line["grid"], line["block"], 1, 1, line["shared_bytes"], None, pointers, None) == 0, line
+    result = {}
+    for number, (address, size) in memory.items():
+        data = ctypes.create_string_buffer(size)
+        assert cuda.cuMemcpyDtoHAsync_v2(data, ctypes.c_uint64(address), ctypes.c_size_t(size), None) == 0
+        result[number] = data.raw
+    return result
+
+
+def test_a_launch_log_replays(folder):
+    model, data = layer(), feeds()[2:4]
+    for device, env in (("cuda", on_cuda()), ("sim", None)):
+        log = folder / device
+        h.run(folder, model, data, "--device", device, "--launch-log", log, env=env)
+        lines = [json.loads(l) for l in (log / "launches.jsonl").read_text().splitlines()]
+        launches = [l for l in lines if "kernel" in l]
+        assert launches and all((log / l["file"]).exists() for l in launches)
+        assert all(set(l) == {"kernel", "version", "file", "entry", "grid", "block", "shared_bytes", "arguments"} for l in launches)
+    cuda = ctypes.CDLL(str(FAKE / "libcuda.so.1"))
+    got = replay(folder / "cuda", cuda)
+    assert got
+    changed = 0
+    for number, content in got.items():
+        before, after = ((folder / "cuda" / "buffers" / f"{number}.{when}").read_bytes() for when in ("before", "after"))
+        assert content == after, f"buffer {number} of {len(after)} bytes differs"
+        changed += before != after
+    assert changed, "the launches write something"
+    np.savez(folder / "a.npz", **data[0])
+    h.stax("run", h.save(model, folder / "m.onnx"), "--inputs", folder / "a.npz", "--launch-log", folder / "x").expect(1, "--launch-log", "cuda")
 
 
 def test_a_bundle_is_checked_without_a_compiler(folder):
