@@ -10,6 +10,8 @@ namespace stax::compile {
 void optimize(tensor::Graph& graph, const PassContext& context) {
   // Importers spell operators literally; one form for each meaning makes everything below simpler.
   run_pass("canonicalize", tensor::canonicalize, graph, context);
+  // Quantized factors as they are stored. Before constants are folded, which makes floats of them.
+  run_pass("contract_quantized", tensor::contract_quantized, graph, context);
   // Weights are transformed once, here: casts, dequantization and transposes of constants.
   run_pass("fold_constants", tensor::fold_constants, graph, context);
   run_pass("eliminate_common_subexpressions", tensor::eliminate_common_subexpressions, graph, context);

@@ -23,6 +23,7 @@ namespace {
 // Folding takes no more than a few seconds for the largest op.
 constexpr int64_t kMaxFoldedSteps = int64_t{1} << 25;
 constexpr int64_t kAlwaysFoldedBytes = int64_t{1} << 20;
+constexpr int64_t kFewWeightBytes = 4096;
 std::string spell(Expr e) { return e.is_constant() ? std::to_string(e.constant()) : e.str(); }
 
 // Puts `arguments` in the place of {0}, {1}, ...
@@ -115,15 +116,19 @@ int64_t steps_of(const Op& op) {
 // Ops without operands that fill a tensor stay what they are unless they are small: a formula is cheaper than memory.
 bool worth_folding(const Op& op) {
   int64_t operand_bytes = 0;
+  bool widens = false;  // bytes to floats
   for (const Value* operand : op.operands) {
     const auto* constant = operand->producer == nullptr ? nullptr : operand->producer->as<Constant>();
     if (constant == nullptr) return false;
     operand_bytes = symbolic::saturating_add(operand_bytes, static_cast<int64_t>(constant->literal.bytes()));
+    widens |= ir::byte_size(constant->literal.dtype()) == 1 && ir::is_float(op.result()->type.dtype);
   }
   const int64_t count = *constant_count(op.result()->type);
   if (op.operands.empty() && count > kMaxContents) return false;
   const int64_t bytes = symbolic::saturating_mul(count, static_cast<int64_t>(ir::byte_size(op.result()->type.dtype)));
   if (bytes > kAlwaysFoldedBytes && bytes / 4 > operand_bytes) return false;
+  // Quantized weights stay bytes until contract_quantized has seen them; fold_constants folds what it leaves.
+  if (bytes > kFewWeightBytes && widens) return false;
   return steps_of(op) <= kMaxFoldedSteps && used_symbols(op).empty();
 }
 

@@ -19,6 +19,10 @@ bool eliminate_common_subexpressions(Graph& graph);
 // eliminate_dead_ops: drops ops without uses and without effect. Checks and Binds whose symbols are used stay.
 bool eliminate_dead_ops(Graph& graph);
 
+// contract_quantized: contractions of dequantized values, (q - zero) * scale, as contractions of what they were quantized to, where the sums fit 32
+//   bits; the scales multiply the sum. requires: dequantized constants are not folded yet.
+bool contract_quantized(Graph& graph);
+
 // expand_zero_points: contractions of bytes, (a - za) * (w - zw), as sums of plain products of u8 and i8 (tensor/byte_dot.h) with the zero points'
 //   part subtracted from the sum. ensures: such a contraction's u8 operand is contiguous along a reduction of whole groups.
 bool expand_zero_points(Graph& graph);

@@ -2,6 +2,8 @@
 // Quantized products as dot products of bytes: the same integers, in the form that kernels take.
 #include "tensor/byte_dot.h"
 
+#include <array>
+#include <cmath>
 #include <random>
 
 #include "tensor/passes.h"
@@ -101,6 +103,82 @@ TEST_F(ByteDotTest, QuantizedProductsKeepTheirIntegers) {
            random() % 3 != 0,   random() % 2 == 0,           static_cast<int>(random() % 3)};
     check(c, seed);
     if (HasFatalFailure()) return;
+  }
+}
+
+// (qa - 3) * 0.5 times (qw - zero) * scale by column, with a bias: the floats of the model against the integers of the kernel.
+TEST_F(ByteDotTest, DequantizedFactorsAreMultipliedAsIntegers) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    std::mt19937_64 random(seed);
+    const int64_t length = std::array<int64_t, 4>{4, 37, 64, 200}[random() % 4],
+                  columns = std::array<int64_t, 3>{16, 40, 96}[random() % 3];
+    const bool by_column = random() % 2 == 0, along_sum = seed % 4 == 0;
+    const auto literal = [&](DType t, std::vector<int64_t> extents) {
+      Literal l(t, std::move(extents));
+      for (int64_t i = 0; i < l.count(); ++i) {
+        if (ir::is_float(t))
+          l.set(i, {.f = ir::round_to(t, static_cast<double>(random() % 1000 + 1) / 3000)});
+        else
+          l.set(i, {.i = ir::wrap_integer(t, static_cast<int64_t>(random()))});
+      }
+      return l;
+    };
+    Graph g(std::make_shared<ir::Context>());
+    Builder builder(g, g.body);
+    const Expr rows = g.exprs().new_symbol({.name = "rows", .range = {0, 100}}), k = g.exprs().constant(length),
+               n = g.exprs().constant(columns);
+    Value* a = g.add_input(g.body, Type::tensor(DType::kU8, {rows, k}), "a");
+    Value* qw = g.add_input(g.body, Type::tensor(DType::kI8, {k, n}), "w");
+    g.inputs.push_back({"a", a});
+    g.inputs.push_back({"w", qw});
+    Value* scales = builder.constant(literal(DType::kF32, {along_sum ? length : columns}));
+    const auto dequantized = [&](Body& body, Value* v, int64_t zero, Scalar scale) {
+      const Scalar q = ir::cast(DType::kI32, body.load(v, body.i)) - body.integer(DType::kI32, zero);
+      return ir::cast(DType::kF32, q) * scale;
+    };
+    Value* x =
+        builder.map({rows, k}, [&](Body& body) { return dequantized(body, a, 3, body.number(DType::kF32, 0.5)); });
+    Value* w = builder.map({k, n}, [&](Body& body) {
+      const Scalar own = body.load(scales, {body.i[along_sum ? 0 : 1]});
+      return dequantized(body, qw, -5, by_column || along_sum ? own : body.number(DType::kF32, 0.125));
+    });
+    Value* y = builder.reduce(
+        Combiner::kSum, DType::kF32, {rows, n}, {k},
+        [&](Body& body) { return body.load(x, {body.i[0], body.r[0]}) * body.load(w, {body.r[0], body.i[1]}); },
+        [&](Body& body, Scalar sum) { return sum + body.number(DType::kF32, 1.5); });
+    g.outputs.push_back({"y", y});
+    g.body.outputs.push_back(y);
+    const std::vector<Item> inputs{{.tensor = literal(DType::kU8, {7, length})},
+                                   {.tensor = literal(DType::kI8, {length, columns})}};
+    const std::vector<double> want = values_of(interpret(g, inputs).at(0).tensor);
+    // A scale that moves with the sum stays inside of it.
+    EXPECT_EQ(contract_quantized(g), !along_sum) << "seed " << seed << "\n" << print(g);
+    verify(g);
+    const std::vector<double> got = values_of(interpret(g, inputs).at(0).tensor);
+    double top = 0;
+    for (const double v : want) top = std::max(top, std::fabs(v));
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], 1e-5 * top) << "seed " << seed << ", element " << i;
+  }
+}
+
+TEST_F(ByteDotTest, SumsThatMayPass32BitsStayFloats) {
+  for (const int64_t length : {33000, 34000}) {
+    Graph g(std::make_shared<ir::Context>());
+    Builder builder(g, g.body);
+    const Expr k = g.exprs().constant(length), n = g.exprs().constant(32);
+    Value* a = g.add_input(g.body, Type::tensor(DType::kU8, {n, k}), "a");
+    Value* w = g.add_input(g.body, Type::tensor(DType::kU8, {k, n}), "w");
+    const auto real = [&](Value* v) {
+      return builder.map(v->type.extents, [&](Body& body) {
+        return ir::cast(DType::kF32, ir::cast(DType::kI32, body.load(v, body.i))) * body.number(DType::kF32, 0.5);
+      });
+    };
+    Value *x = real(a), *v = real(w);
+    builder.reduce(Combiner::kSum, DType::kF32, {n, n}, {k}, [&](Body& body) {
+      return body.load(x, {body.i[0], body.r[0]}) * body.load(v, {body.r[0], body.i[1]});
+    });
+    EXPECT_EQ(contract_quantized(g), length == 33000);
   }
 }
 
