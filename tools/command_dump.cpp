@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "emit/emit_gpu.h"
+#include "emit/registers.h"
 #include "loop/transform.h"
 #include "session/npz.h"
 #include "support/error.h"
@@ -49,7 +50,7 @@ class Dump {
     session::write_file_atomically((std::filesystem::path(o_.outputs) / name).string(),
                                    {reinterpret_cast<const uint8_t*>(content.data()), content.size()});
   }
-  void kernels(const std::string& stage, const compile::Compiled& compiled,
+  void kernels(const std::string& stage, const compile::Compiled& compiled, const ir::Target& target,
                const std::function<std::string(size_t)>& show) {
     bool found = o_.kernel.empty();
     for (size_t k = 0; k < compiled.kernels.size(); ++k) {
@@ -84,7 +85,7 @@ class Dump {
                          number_or_text(threads.grid[2])};
         entry["static_shared_bytes"] = thread::static_shared_bytes(threads);
         entry["dynamic_shared_bytes"] = number_or_text(thread::dynamic_shared_bytes(threads));
-        entry["predicted_registers"] = 0;
+        entry["predicted_registers"] = emit::predicted_registers(threads, target);
       }
       list_.push_back(std::move(entry));
     }
@@ -154,19 +155,20 @@ int dump(const DumpOptions& o) {
   compile::plan_memory(*compiled.program);
   const auto& loops = compiled.kernels;
   const auto& threads = compiled.thread_kernels;
-  if (has("loop")) out.kernels("loop", compiled, [&](size_t k) { return loop::print(loops[k]); });
+  if (has("loop")) out.kernels("loop", compiled, target, [&](size_t k) { return loop::print(loops[k]); });
   if (has("llvm"))
-    out.kernels("ll", compiled, [&](size_t k) { return emit::emit_llvm_text(loops[k], emit::host_isa()); });
-  if (has("asm")) out.kernels("s", compiled, [&](size_t k) { return emit::emit_asm_text(loops[k], emit::host_isa()); });
-  if (has("mapping")) out.kernels("mapping", compiled, [&](size_t k) { return mapping_of(compiled, k); });
-  if (has("thread")) out.kernels("thread", compiled, [&](size_t k) { return thread::print(threads[k]); });
+    out.kernels("ll", compiled, target, [&](size_t k) { return emit::emit_llvm_text(loops[k], emit::host_isa()); });
+  if (has("asm"))
+    out.kernels("s", compiled, target, [&](size_t k) { return emit::emit_asm_text(loops[k], emit::host_isa()); });
+  if (has("mapping")) out.kernels("mapping", compiled, target, [&](size_t k) { return mapping_of(compiled, k); });
+  if (has("thread")) out.kernels("thread", compiled, target, [&](size_t k) { return thread::print(threads[k]); });
   constexpr std::tuple<const char*, const char*, ir::CodeFormat> kTexts[] = {{"ptx", "ptx", ir::CodeFormat::kPtx},
                                                                              {"cuda", "cu", ir::CodeFormat::kCuda},
                                                                              {"hip", "hip", ir::CodeFormat::kHip},
                                                                              {"opencl", "cl", ir::CodeFormat::kOpencl}};
   for (const auto& [stage, extension, format] : kTexts)
     if (has(stage))
-      out.kernels(extension, compiled, [&](size_t k) { return emit::emit_gpu(threads[k], format, target); });
+      out.kernels(extension, compiled, target, [&](size_t k) { return emit::emit_gpu(threads[k], format, target); });
   out.close();
   if (has("plan")) out.text("plan", program::print(*compiled.program));
   return 0;

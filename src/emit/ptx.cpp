@@ -26,6 +26,7 @@
 
 #include "emit/ptx_kernel.h"
 #include "support/error.h"
+#include "thread/mma.h"
 
 namespace stax::emit {
 
@@ -44,8 +45,18 @@ const char* version_of(int sm) { return sm >= 100 ? "8.7" : "8.0"; }
 
 }  // namespace
 
+ptx::Code ptx::code_of(const thread::Kernel& kernel, const ir::Target& target) {
+  return KernelEmitter(kernel, target, number_of(target)).emit().code;
+}
+
 std::string emit_ptx(const thread::Kernel& kernel, const ir::Target& target) {
   const int sm = number_of(target);
+  thread::visit(kernel.body, [&](const thread::Stmt& s) {
+    const auto* mma = s->as<thread::Mma>();
+    if (mma == nullptr) return;
+    const thread::MmaInstruction& m = thread::mma_instructions()[static_cast<size_t>(mma->instruction)];
+    STAX_ASSERT(!m.ptx.empty() && m.least_sm <= sm, "{} is no instruction of {}", m.name, target.name);
+  });
   const ptx::KernelCode made = ptx::KernelEmitter(kernel, target, sm).emit();
   std::string text = fmt::format(".version {}\n.target {}\n.address_size 64\n\n", version_of(sm), target.arch);
   if (made.dynamic_shared) text += ".extern .shared .align 16 .b8 dynamic_shared[];\n\n";
@@ -63,7 +74,8 @@ std::string emit_ptx(const thread::Kernel& kernel, const ir::Target& target) {
   if (!kernel.check_messages.empty()) parameters.push_back(fmt::format(".param .u64 {}_fault", kernel.name));
   text += fmt::format(".visible .entry {}(", kernel.name);
   for (size_t k = 0; k < parameters.size(); ++k) text += (k == 0 ? "\n  " : ",\n  ") + parameters[k];
-  text += fmt::format(")\n.reqntid {}, 1, 1\n{{\n", kernel.block);
+  // Without .minnctapersm ptxas aims at an occupancy of its own, and spills for it.
+  text += fmt::format(")\n.reqntid {}, 1, 1\n.minnctapersm 1\n{{\n", kernel.block);
   return text + made.declarations + ptx::print(made.code) + "}\n";
 }
 

@@ -3,6 +3,7 @@
 // Thread IR -> PTX. emit_gpu.h has the calling convention.
 #include <string>
 
+#include "emit/ptx_code.h"
 #include "ir/target.h"
 #include "thread/thread_ir.h"
 
@@ -10,5 +11,10 @@ namespace stax::emit {
 
 /// Requires the final stage and a target of family "cuda".
 std::string emit_ptx(const thread::Kernel& kernel, const ir::Target& target);
+
+namespace ptx {
+/// The instructions alone.
+Code code_of(const thread::Kernel& kernel, const ir::Target& target);
+}  // namespace ptx
 
 }  // namespace stax::emit

@@ -212,7 +212,7 @@ class Printer {
   }
   std::string address(const Operand& base, int64_t offset) const {
     if (offset == 0) return "[" + operand(base) + "]";
-    return fmt::format("[{}{}{}]", operand(base), offset < 0 ? "" : "+", offset);
+    return fmt::format("[{}+{}]", operand(base), offset);
   }
 
   void line(const Instruction& i) {

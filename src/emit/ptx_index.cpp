@@ -81,7 +81,10 @@ Operand IndexEmitter::value(Expr e) {
   }
   for (size_t d = values_.size(); d-- > 0;)
     if (const auto known = values_[d].find(e.node()); known != values_[d].end()) return known->second;
-  const Operand result = compute(e);
+  Operand result = compute(e);
+  // A quotient of wide numbers may be a narrow one.
+  if (is_narrow(e) && result.is_reg() && result.cls == Class::kB64)
+    result = b_.pure(Class::kB32, "cvt.u32.u64", {result});
   const auto depth = static_cast<size_t>(b_.depth_of(result));
   if (values_.size() <= depth) values_.resize(depth + 1);
   values_[depth].emplace(e.node(), result);

@@ -149,7 +149,9 @@ void KernelEmitter::loop(const thread::For& s) {
   index_.bind(s.var, var);
   index_.loops.push_back({s.var, depth, {}, {}});
   changed_all();
+  const int loops_before = loops_++;
   statement(s.body);
+  const bool innermost = loops_ == loops_before + 1;
 
   std::vector<std::pair<Operand, Operand>> copies;
   for (const auto& [u, home] : carried)
@@ -164,6 +166,15 @@ void KernelEmitter::loop(const thread::For& s) {
   for (const auto& [to, from] : made.starts) b_.copy(to, from);
   b_.copy(var, integer(0));
   b_.label(start);
+  // ptxas writes loops out as it likes: short ones gain by it, in others it takes all registers that there are.
+  const auto size = static_cast<int64_t>(body.size());
+  const bool gains = innermost && size <= 40 && (!s.extent.is_constant() || s.extent.constant() * size <= 160);
+  if (!gains) {
+    Instruction pragma;
+    pragma.op = ".pragma \"nounroll\"";
+    pragma.effect = true;
+    b_.append({pragma});
+  }
   b_.append(std::move(body));
   const auto advance = [&](Operand x, Operand step) {
     Instruction i;
@@ -345,7 +356,6 @@ void KernelEmitter::vote(const thread::Vote& s) {
 
 void KernelEmitter::mma(const thread::Mma& s) {
   const thread::MmaInstruction& m = thread::mma_instructions()[static_cast<size_t>(s.instruction)];
-  STAX_ASSERT(!m.ptx.empty(), "{} is no instruction of {}", m.name, target_.name);
   Instruction i;
   i.op = m.ptx;
   i.layout = Layout::kMma;

@@ -115,6 +115,7 @@ class KernelEmitter {
       memo_;  // of the statement, and of the arms of selects in it
   std::unordered_map<const ir::ScalarNode*, bool> guarded_;
   std::unordered_map<const ir::ScalarNode*, int> weights_;
+  int loops_ = 0;  // that were begun
   std::string declarations_;
   bool dynamic_shared_ = false;
 };

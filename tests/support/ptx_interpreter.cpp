@@ -277,6 +277,7 @@ struct PtxProgram::Impl {
       declare(m);
       return;
     }
+    if (text.starts_with(".pragma")) return;
     if (!text.empty() && text[0] == '.') fail("directive " + text);
     instruction(text);
   }
@@ -339,9 +340,10 @@ struct PtxProgram::Impl {
     const std::string s = trim(given);
     if (s.front() != '[' || s.back() != ']') fail("address " + s);
     const std::string inner = s.substr(1, s.size() - 2);
-    const size_t sign = inner.find_first_of("+-", 1);
+    // [a + b] in the form that ptxas takes: a negative offset is added, too.
+    const size_t sign = inner.find('+');
     if (sign == std::string::npos) return {value(inner), 0};
-    return {value(inner.substr(0, sign)), std::stoll(inner.substr(inner[sign] == '+' ? sign + 1 : sign))};
+    return {value(inner.substr(0, sign)), std::stoll(inner.substr(sign + 1))};
   }
 
   std::vector<std::string> group(const std::string& given) const {
