@@ -37,6 +37,10 @@ struct Item {
 /// The CPU, with the best image that this machine can execute (memfd + dlopen). UserError if there is none.
 std::unique_ptr<Device> open_cpu(const program::Program& program);
 
+/// The first OpenCL device that is a GPU, else the first, with the program's kernels built for it. Kernels have code of format "opencl". UserError if
+/// there is no driver or no device (what to install).
+std::unique_ptr<Device> open_opencl(const program::Program& program);
+
 struct ModuleOptions {
   int threads = 0;  // 0: all cores
   size_t plan_cache_entries = 512;

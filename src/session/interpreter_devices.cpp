@@ -61,6 +61,8 @@ class ProgramSession final : public Session {
       device = open_sim(*program);
     } else if (device_ == "cuda") {
       device = runtime::open_cuda(*program);
+    } else if (device_ == "opencl") {
+      device = runtime::open_opencl(*program);
     } else {
       device = runtime::open_cpu(*program);
     }

@@ -80,11 +80,11 @@ std::string target_of(const std::string& device) {
 }  // namespace
 
 void check_device(const std::string& name) {
-  for (const char* known : {"cpu", "loop", "reference", "sim", "cuda"})
+  for (const char* known : {"cpu", "cuda", "opencl", "sim", "loop", "reference"})
     if (name == known) return;
-  for (const char* planned : {"hip", "opencl"})
-    if (name == planned) unsupported("device '{}' is not in this build; use cpu, cuda, sim, loop or reference", name);
-  user_error("unknown device '{}'; known ones are cpu, cuda, sim, loop and reference", name);
+  if (name == "hip")
+    unsupported("device '{}' is not in this build; use cpu, cuda, opencl, sim, loop or reference", name);
+  user_error("unknown device '{}'; known ones are cpu, cuda, opencl, sim, loop and reference", name);
 }
 
 std::vector<emit::Isa> isas_for_host() { return {emit::host_isa()}; }
