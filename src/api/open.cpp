@@ -46,8 +46,7 @@ std::shared_ptr<Engine> engine_of(std::unique_ptr<session::Session> session, con
 std::shared_ptr<Engine> open_model(const Source& source, const Options& options) {
   session::SessionOptions given = session_options(options);
   if (!source.bytes) {
-    if (options.device == "cpu" && is_program(read_file(source.path, 64)))
-      return open_program(read_file(source.path), source.path, options);
+    if (options.device == "cpu" && is_program_file(source.path)) return open_program_file(source.path, options);
     return engine_of(session::Session::load(source.path, given), source.path);
   }
   std::span<const std::byte> bytes = *source.bytes;

@@ -23,6 +23,8 @@ struct Engine {
 
 /// A model file's bytes, ready to run. `path` is where they come from, or their name.
 std::shared_ptr<Engine> open_program(std::span<const std::byte> bytes, const std::string& path, const Options& options);
+/// A file, mapped for as long as the engine lives.
+std::shared_ptr<Engine> open_program_file(const std::string& path, const Options& options);
 
 // Each library has its own of these two: with a compiler (src/api/open.cpp) and without
 // (src/embed/runtime_only/open.cpp).
@@ -33,9 +35,9 @@ struct Source {
 std::shared_ptr<Engine> open_model(const Source& source, const Options& options);
 void compile_to(const Engine& engine, const std::string& path);
 
-/// The bytes of a file, `most` at most; UserError that names it.
-std::vector<std::byte> read_file(const std::string& path, size_t most = SIZE_MAX);
 bool is_program(std::span<const std::byte> bytes);
+/// By its first bytes; UserError that names the file where there is none.
+bool is_program_file(const std::string& path);
 
 std::vector<Port> ports_of(const program::Program& program, bool inputs);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled `.stax` files: all that a program needs to run, without a compiler.
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +8,7 @@
 
 #include "embed/engine.h"
 #include "support/error.h"
+#include "support/mapped_file.h"
 
 namespace stax::embed {
 namespace {
@@ -21,22 +21,20 @@ std::span<const uint8_t> as_numbers(std::span<const std::byte> bytes) {
 
 bool is_program(std::span<const std::byte> bytes) { return program::is_program_file(as_numbers(bytes)); }
 
-std::vector<std::byte> read_file(const std::string& path, size_t most) {
+bool is_program_file(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) user_error("'{}' does not exist; check the path", path);
   if (!std::filesystem::is_regular_file(path, error)) user_error("'{}' is no file; check the path", path);
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) user_error("'{}' cannot be read: {}; check who may read it", path, std::strerror(errno));
-  size_t size = std::min<size_t>(most, std::filesystem::file_size(path, error));
-  if (error) user_error("'{}' cannot be read: {}; check who may read it", path, error.message());
-  std::vector<std::byte> bytes(size);
-  if (std::fread(bytes.data(), 1, size, file.get()) != size)
-    user_error("'{}' cannot be read to its end; is it being written?", path);
-  return bytes;
+  uint8_t first[64];
+  return program::is_program_file({first, std::fread(first, 1, sizeof first, file.get())});
 }
 
-std::shared_ptr<Engine> open_program(std::span<const std::byte> bytes, const std::string& path,
-                                     const Options& options) {
+namespace {
+
+std::shared_ptr<Engine> open(std::span<const uint8_t> bytes, const std::shared_ptr<void>& owner,
+                             const std::string& path, const Options& options) {
   auto start = std::chrono::steady_clock::now();
   if (options.device != "cpu")
     user_error("a compiled program runs on device 'cpu', not '{}'; load the model that it was made from",
@@ -46,7 +44,7 @@ std::shared_ptr<Engine> open_program(std::span<const std::byte> bytes, const std
         "'{}' is a compiled program, whose dims were fixed when it was compiled; give the ranges to `stax compile "
         "--dim` instead",
         path);
-  auto program = std::make_shared<program::Program>(program::deserialize(as_numbers(bytes), path));
+  auto program = std::make_shared<program::Program>(program::deserialize(bytes, path, owner));
   auto engine = std::make_shared<Engine>();
   engine->name = path;
   engine->warnings = program->warnings;
@@ -57,6 +55,18 @@ std::shared_ptr<Engine> open_program(std::span<const std::byte> bytes, const std
   engine->keep = std::move(module);
   engine->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return engine;
+}
+
+}  // namespace
+
+std::shared_ptr<Engine> open_program(std::span<const std::byte> bytes, const std::string& path,
+                                     const Options& options) {
+  return open(as_numbers(bytes), nullptr, path, options);
+}
+
+std::shared_ptr<Engine> open_program_file(const std::string& path, const Options& options) {
+  MappedBytes file = map_file(path);
+  return open(file.bytes(), file.data, path, options);
 }
 
 }  // namespace stax::embed

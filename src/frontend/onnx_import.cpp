@@ -14,6 +14,7 @@
 #include "frontend/importer.h"
 #include "frontend/tensors.h"
 #include "support/error.h"
+#include "support/mapped_file.h"
 
 namespace stax::frontend {
 namespace {

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/tensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +11,7 @@
 
 #include "onnx/onnx-ml.pb.h"
 #include "support/error.h"
+#include "support/mapped_file.h"
 
 namespace stax::frontend {
 namespace {
@@ -143,38 +138,6 @@ Literal literal_of_external(const onnx::TensorProto& proto, DType t, const std::
 }
 
 }  // namespace
-
-MappedBytes map_file(const std::string& path, int64_t offset, std::optional<int64_t> length) {
-  struct Descriptor {
-    int number;
-    ~Descriptor() {
-      if (number >= 0) close(number);
-    }
-  };
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.number < 0) {
-    if (errno == ENOENT) user_error("{}: there is no such file", path);
-    user_error("{}: cannot be opened: {}", path, std::strerror(errno));
-  }
-  struct stat about{};
-  if (fstat(file.number, &about) != 0) user_error("{}: cannot be read: {}", path, std::strerror(errno));
-  if (S_ISDIR(about.st_mode)) user_error("{}: is a folder, not a file", path);
-  if (!S_ISREG(about.st_mode)) user_error("{}: is no ordinary file", path);
-  const int64_t size = about.st_size;
-  const int64_t wanted = length.value_or(offset <= size ? size - offset : 0);
-  if (offset > size || wanted > size - offset)
-    user_error("{}: has {} bytes, {} from byte {} on are needed", path, size, wanted, offset);
-  MappedBytes result;
-  result.size = static_cast<size_t>(wanted);
-  if (wanted == 0) return result;
-  // A mapping begins at a page.
-  const int64_t skip = offset % sysconf(_SC_PAGESIZE);
-  const size_t mapped = static_cast<size_t>(wanted + skip);
-  void* base = mmap(nullptr, mapped, PROT_READ, MAP_PRIVATE, file.number, offset - skip);
-  if (base == MAP_FAILED) user_error("{}: {} bytes of it cannot be mapped: {}", path, wanted, std::strerror(errno));
-  result.data = std::shared_ptr<void>(static_cast<char*>(base) + skip, [base, mapped](void*) { munmap(base, mapped); });
-  return result;
-}
 
 std::optional<DType> dtype_of_onnx(int element_type) {
   switch (element_type) {

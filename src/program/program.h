@@ -15,6 +15,7 @@
 //   (block outputs, loop-carried values, sequence elements).
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -213,7 +214,9 @@ std::string text_of(const Program& program, ExprRef e);  // an expression over t
 /// The file format: magic "STAXPROG", format version, checksum of the rest, sections; weights 64-byte aligned so that they can be mapped.
 std::vector<uint8_t> serialize(const Program& program);
 /// UserError where the bytes are no such file, of another version, damaged, or inconsistent (every reference is checked before anything runs).
-Program deserialize(std::span<const uint8_t> bytes, const std::string& name_for_messages);
+/// With an `owner`, who keeps the bytes, constants are views of them; without, copies.
+Program deserialize(std::span<const uint8_t> bytes, const std::string& name_for_messages,
+                    const std::shared_ptr<void>& owner = nullptr);
 /// Every reference in range, every value made before it is used: InternalError from the compiler, UserError from deserialize.
 void verify(const Program& program);
 bool is_program_file(std::span<const uint8_t> first_bytes);

@@ -278,7 +278,7 @@ std::vector<uint8_t> serialize(const Program& program) {
   return out;
 }
 
-Program deserialize(std::span<const uint8_t> bytes, const std::string& name) {
+Program deserialize(std::span<const uint8_t> bytes, const std::string& name, const std::shared_ptr<void>& owner) {
   if (!is_program_file(bytes)) user_error("'{}' is no compiled program", name);
   if (bytes.size() < kHeader)
     user_error("'{}' is damaged: it ends after {} bytes; make it again with `stax compile`", name, bytes.size());
@@ -335,6 +335,11 @@ Program deserialize(std::span<const uint8_t> bytes, const std::string& name) {
     double n = static_cast<double>(ir::byte_size(s.dtype));
     for (int64_t e : s.extents) n *= static_cast<double>(e);
     if (n > static_cast<double>(bytes.size())) r.damaged();
+    if (owner && n > 0) {
+      const uint8_t* data = take(static_cast<size_t>(n));
+      p.constants.push_back(ir::Literal::view(s.dtype, s.extents, {owner, const_cast<uint8_t*>(data)}));
+      continue;
+    }
     ir::Literal c(s.dtype, s.extents);
     const uint8_t* data = take(c.bytes());
     if (c.bytes() > 0) std::memcpy(c.data(), data, c.bytes());

@@ -11,6 +11,7 @@
 #include "session/npz.h"
 #include "support/debug.h"
 #include "support/error.h"
+#include "support/mapped_file.h"
 
 namespace stax::session {
 
@@ -124,8 +125,8 @@ std::unique_ptr<Session> Session::load(const std::string& path, const SessionOpt
       user_error("'{}' is a compiled program; device 'reference' needs the model it was made from", path);
     if (!options.dims.empty())
       user_error("--dim has no effect on '{}': its dims were fixed when it was compiled", path);
-    std::vector<uint8_t> bytes = read_file(path);
-    auto program = std::make_shared<program::Program>(program::deserialize(bytes, path));
+    MappedBytes file = map_file(path);
+    auto program = std::make_shared<program::Program>(program::deserialize(file.bytes(), path, file.data));
     const std::string& made_for = ir::find_target(program->target).family;
     if (made_for != options.device && !(made_for == "cpu" && options.device == "loop"))
       user_error("'{}' was compiled for {}; device '{}' needs `stax compile --target {}`", path, program->target,

@@ -11,16 +11,13 @@ bool has_compiler() { return false; }
 namespace stax::embed {
 
 std::shared_ptr<Engine> open_model(const Source& source, const Options& options) {
-  std::vector<std::byte> content;
-  if (!source.bytes) content = read_file(source.path);
-  std::span<const std::byte> bytes = source.bytes ? *source.bytes : std::span<const std::byte>(content);
-  if (!is_program(bytes))
+  if (!(source.bytes ? is_program(*source.bytes) : is_program_file(source.path)))
     throw Error(
         ErrorKind::kUnsupported,
         "this is the runtime library, libstax_runtime, which loads compiled .stax files only, and this file is none",
         source.path,
         "compile the model with `stax compile MODEL -o FILE.stax`, or link libstax (CMake: stax::stax) instead");
-  return open_program(bytes, source.path, options);
+  return source.bytes ? open_program(*source.bytes, source.path, options) : open_program_file(source.path, options);
 }
 
 void compile_to(const Engine& engine, const std::string&) {

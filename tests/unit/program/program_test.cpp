@@ -60,6 +60,25 @@ TEST(Program, IsReadBackAsItWasWritten) {
   for (size_t k = 0; k < p.kernels.size(); ++k) EXPECT_EQ(q.kernels[k].loop_text, p.kernels[k].loop_text);
 }
 
+TEST(Program, ConstantsOfAKeptFileAreNotCopied) {
+  const Program p = sample_program();
+  auto file = std::make_shared<std::vector<uint8_t>>(serialize(p));
+  Program q = deserialize(*file, "file", file);
+  const std::weak_ptr<void> kept = file;
+  const auto* first = file->data();
+  const auto* last = first + file->size();
+  file.reset();
+  for (size_t k = 0; k < q.constants.size(); ++k) {
+    const auto* data = static_cast<const uint8_t*>(q.constants[k].data());
+    EXPECT_TRUE(data >= first && data + q.constants[k].bytes() <= last) << "constant " << k;
+    ASSERT_EQ(q.constants[k].extents(), p.constants[k].extents());
+    for (int64_t i = 0; i < q.constants[k].count(); ++i) EXPECT_EQ(q.constants[k].at(i).i, p.constants[k].at(i).i);
+  }
+  EXPECT_FALSE(kept.expired()) << "the constants keep the file";
+  q.constants.clear();
+  EXPECT_TRUE(kept.expired());
+}
+
 TEST(Program, AnEmptyOneIsReadBack) {
   ProgramSpeller p;
   p.program.blocks.resize(1);
