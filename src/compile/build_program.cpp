@@ -159,6 +159,7 @@ class ProgramBuilder {
     lower::LoweredKernel lowered = lower(op);
     LaunchStep step;
     const Family& family = share_kernel(lowered, op, lower);
+    step.results = static_cast<uint32_t>(results.size());
     for (int a : lowered.arguments) step.arguments.push_back(a >= 0 ? ref(op.operands[a]) : results[~a]);
     std::unordered_map<const symbolic::ExprNode*, Expr> params;
     for (Expr value : lowered.param_values)
@@ -245,7 +246,7 @@ class ProgramBuilder {
       // Each version has a context of its own, so that its loops have the names that its schedule calls them by.
       loop::Kernel kernel = loop::apply_schedule(v == 0 ? lowered.kernel : lower(op).kernel, versions[v].schedule);
       finish(std::move(kernel), name, v, versions.size(), op);
-      program_->kernels.back().flush_denormals = kernels_.back().kernel_class == "contraction";
+      program_->kernels.back().flush_denormals = may_flush_denormals(kernels_.back());
       family.guards.push_back(versions[v].guard);
     }
   }
@@ -275,7 +276,7 @@ class ProgramBuilder {
       finish(loop::apply_schedule(kernel, version.schedule), name, v, choices.size(), op);
       thread::Kernel threads = lower::lower_to_thread(kernels_.back(), target_, version.block, choices[v].index_bits,
                                                       version.rows_in_global);
-      threads.flush_denormals = kernels_.back().kernel_class == "contraction";
+      threads.flush_denormals = may_flush_denormals(kernels_.back());
       KernelSpec& spec = program_->kernels.back();
       spec.entry = threads.name = "stax_" + kernels_.back().name;
       spec.thread_text = thread::print(threads);
@@ -298,6 +299,9 @@ class ProgramBuilder {
       small = symbolic::logical_and(small, symbolic::less_equal(count, kernel.context->exprs.constant(kMostElements)));
     }
     return small;
+  }
+  static bool may_flush_denormals(const loop::Kernel& kernel) {
+    return kernel.kernel_class == "contraction" || kernel.kernel_class == "attention";
   }
   void finish(loop::Kernel kernel, const std::string& name, size_t version, size_t versions, const Op& op) {
     if (!is_disabled("simplify")) kernel = loop::simplify(kernel);
@@ -339,6 +343,11 @@ class ProgramBuilder {
       case tensor::OpKind::kCompute: {
         auto results = add_results(op);
         launch(op, lower::lower_compute, results);
+        return;
+      }
+      case tensor::OpKind::kRowGroup: {
+        auto results = add_results(op);
+        launch(op, lower::lower_row_group, results);
         return;
       }
       case tensor::OpKind::kPrefixScan: {

@@ -7,7 +7,7 @@
 
 namespace stax::compile {
 
-void optimize(tensor::Graph& graph, const PassContext& context) {
+void optimize(tensor::Graph& graph, const PassContext& context, const ir::Target& target) {
   // Importers spell operators literally; one form for each meaning makes everything below simpler.
   run_pass("canonicalize", tensor::canonicalize, graph, context);
   // Quantized factors as they are stored. Before constants are folded, which makes floats of them.
@@ -16,6 +16,9 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   run_pass("fold_constants", tensor::fold_constants, graph, context);
   run_pass("eliminate_common_subexpressions", tensor::eliminate_common_subexpressions, graph, context);
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
+  // Projections of one tensor are one product. Before anything is said about the layout of their weights.
+  run_pass("fuse_siblings", tensor::fuse_siblings, graph, context);
+  run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
   // Quantized products as dot products of bytes. Before layouts, which pack what the kernel will read.
   run_pass("expand_zero_points", tensor::expand_zero_points, graph, context);
   // The other 8-bit products as floats where that is exact. Before layouts, which pack what the kernel will read.
@@ -23,19 +26,24 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   // Contractions read the operand that runs in vector lanes contiguously. Before fusion, so that the transposes it adds can be fused or folded.
   run_pass("assign_layouts", tensor::assign_layouts, graph, context);
   run_pass("fold_constants", tensor::fold_constants, graph, context);
-  // From here on: every Compute is one kernel.
   run_pass("fuse_ops", tensor::fuse_ops, graph, context);
+  // Fusion leaves producers behind, which would count as readers.
+  run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
+  // Kernels that go over the same rows one after the other. After fusion, which settles what one kernel computes. Schedules for GPUs have no form
+  // for several passes yet.
+  // From here on: every Compute and every RowGroup is one kernel.
+  if (!target.is_gpu) run_pass("group_rows", tensor::group_rows, graph, context);
   // Weights in the order in which kernels read them. After fusion, which asks for the plain form.
   run_pass("pack_weights", tensor::pack_weights, graph, context);
   run_pass("fold_constants", tensor::fold_constants, graph, context);
-  // Fusion leaves producers behind, and equal bodies that were built on the way.
+  // Equal bodies that were built on the way.
   run_pass("eliminate_common_subexpressions", tensor::eliminate_common_subexpressions, graph, context);
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
 }
 
 Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
-  optimize(graph, options.passes);
   const ir::Target& target = ir::find_target(options.target);
+  optimize(graph, options.passes, target);
   Compiled compiled;
   // Lowers each op to naive loops, schedules them, and shares kernels of equal text.
   // From here on: a program of steps; no tensor IR.

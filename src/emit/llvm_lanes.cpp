@@ -215,21 +215,31 @@ bool is_number(const Value* v) {
 
 }  // namespace
 
+namespace {
+
+// Which of two zeros a maximum gives is not specified; without saying so the operation is twice as long.
+Value* number_or_nan(Value* extreme) {
+  if (auto* call = llvm::dyn_cast<llvm::Instruction>(extreme)) call->setHasNoSignedZeros(true);
+  return extreme;
+}
+
+}  // namespace
+
 // a < b ? a : b gives b where one is NaN, in one instruction: with a number in the first place that is what min means.
 Value* Lanes::min(DType t, Value* x, Value* y) {
   if (t == DType::kBool) return b.CreateAnd(x, y);
   if (!ir::is_float(t)) return b.CreateSelect(ir::is_signed(t) ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y), x, y);
   if (is_number(y)) std::swap(x, y);
-  Value* least = b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
-  return is_number(x) ? least : b.CreateSelect(b.CreateFCmpUNO(x, x), x, least);
+  if (is_number(x)) return b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
+  return number_or_nan(b.CreateMinimum(x, y));
 }
 
 Value* Lanes::max(DType t, Value* x, Value* y) {
   if (t == DType::kBool) return b.CreateOr(x, y);
   if (!ir::is_float(t)) return b.CreateSelect(ir::is_signed(t) ? b.CreateICmpSGT(x, y) : b.CreateICmpUGT(x, y), x, y);
   if (is_number(y)) std::swap(x, y);
-  Value* greatest = b.CreateSelect(b.CreateFCmpOGT(x, y), x, y);
-  return is_number(x) ? greatest : b.CreateSelect(b.CreateFCmpUNO(x, x), x, greatest);
+  if (is_number(x)) return b.CreateSelect(b.CreateFCmpOGT(x, y), x, y);
+  return number_or_nan(b.CreateMaximum(x, y));
 }
 
 Value* Lanes::multiply_add(Value* x, Value* y, Value* z) {
@@ -286,7 +296,7 @@ Value* Lanes::op(ScalarOp op, DType t, std::span<Value* const> args) {
       return real_type ? b.CreateFMul(x, y) : b.CreateMul(x, y);
     case ScalarOp::kDiv:
       if (is_bool) return b.CreateAnd(x, y);
-      return real_type ? b.CreateFDiv(x, y) : divide_integers(t, x, y, false);
+      return real_type ? divide(x, y) : divide_integers(t, x, y, false);
     case ScalarOp::kModTrunc:
       if (is_bool) return b.CreateAnd(x, b.CreateNot(x));
       return real_type ? fmod(x, y) : divide_integers(t, x, y, true);
@@ -373,6 +383,17 @@ Value* Lanes::op(ScalarOp op, DType t, std::span<Value* const> args) {
     case ScalarOp::kCheckedIndex: break;
   }
   STAX_UNREACHABLE();
+}
+
+Value* Lanes::divide(Value* x, Value* y) {
+  const auto* c = llvm::dyn_cast<llvm::Constant>(y);
+  if (c != nullptr && c->getType()->isVectorTy()) c = c->getSplatValue();
+  const auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
+  if (number != nullptr && machine_.isa == Isa::kAvx512 && lanes_of(x) != 0 && number->getType()->isFloatTy()) {
+    const float divisor = number->getValueAPF().convertToFloat();
+    if (MathEmitter::can_divide_by(divisor)) return MathEmitter(*this).divide_by_constant(x, divisor);
+  }
+  return b.CreateFDiv(x, y);
 }
 
 // Exponents that models are full of.

@@ -219,6 +219,44 @@ Value* MathEmitter::ratio(Value* x, Value* y) {
   return b_.CreateFMA(rest, inverse, quotient);
 }
 
+// A power of two is a product anyway. Of the rest, numbers near 1 as models have them, so that nothing below overflows; not those just below a
+// power of two, for which one correction does not always give the nearest quotient (Markstein 1990).
+bool MathEmitter::can_divide_by(float c) {
+  const uint32_t bits = std::bit_cast<uint32_t>(c), mantissa = bits & 0x7FFFFF, exponent = bits >> 23 & 255;
+  return mantissa != 0 && mantissa != 0x7FFFFF && exponent >= 127 - 24 && exponent <= 127 + 24;
+}
+
+// With the correctly rounded reciprocal r of c, q = x r is next to the quotient, x - q c is exact, and q + r (x - q c) is the nearest float. That holds
+// where nothing is denormal or infinite: the other lanes divide, out of line, but for zeros, which q has right.
+Value* MathEmitter::divide_by_constant(Value* x, float c) {
+  llvm::Type* type = x->getType();
+  llvm::Type* i32 = lanes_.like(b_.getInt32Ty(), x);
+  Value* divisor = lanes_.real(type, c);
+  Value* inverse = lanes_.real(type, static_cast<double>(1.0F / c));
+  Value* quotient = b_.CreateFMul(x, inverse);
+  Value* rest = b_.CreateFMA(b_.CreateFNeg(quotient), divisor, x);
+  Value* corrected = b_.CreateFMA(rest, inverse, quotient);
+  constexpr int64_t kLeast = int64_t{127 - 70} << 23, kMost = int64_t{127 + 70} << 23;
+  Value* size = b_.CreateAnd(b_.CreateBitCast(x, i32), lanes_.integer(i32, 0x7FFFFFFF));
+  Value* outside =
+      b_.CreateICmpUGT(b_.CreateSub(size, lanes_.integer(i32, kLeast)), lanes_.integer(i32, kMost - kLeast));
+  Value* fast = b_.CreateSelect(outside, quotient, corrected);
+  Value* is_slow = b_.CreateAnd(outside, b_.CreateICmpNE(size, llvm::Constant::getNullValue(i32)));
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  llvm::BasicBlock* cold = llvm::BasicBlock::Create(b_.getContext(), "divide", function);
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(b_.getContext(), "divided", function);
+  b_.CreateCondBr(lanes_.any(is_slow), cold, after, llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
+  b_.SetInsertPoint(cold);
+  Value* slow = b_.CreateFDiv(x, divisor);
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  llvm::PHINode* result = b_.CreatePHI(type, 2);
+  result->addIncoming(fast, before);
+  result->addIncoming(slow, cold);
+  return result;
+}
+
 Value* MathEmitter::lookup(Value* index) {
   llvm::Module& module = lanes_.module_;
   llvm::GlobalVariable* table = module.getNamedGlobal("stax.two_over_pi");

@@ -14,6 +14,9 @@ class MathEmitter {
   explicit MathEmitter(Lanes& lanes) : lanes_(lanes), b_(lanes.builder()) {}
   /// Arguments are float or double.
   llvm::Value* emit(ScalarOp op, std::span<llvm::Value* const> args);
+  /// x / c, rounded as a division. On vectors of float by a number whose reciprocal is a normal number.
+  llvm::Value* divide_by_constant(llvm::Value* x, float c);
+  static bool can_divide_by(float c);
 
  private:
   llvm::Value* run(const ir::MathProgram& program, std::span<llvm::Value* const> args);

@@ -5,14 +5,16 @@
 //   exact      for io in n/f  { for ii in f  body(io*f + ii) }
 //   guard      for io in ceil(n/f) { for ii in f  if io*f + ii < n  body(io*f + ii) }
 //   bounded    for io in ceil(n/f) { for ii in min(f, n - io*f)  body(io*f + ii) }
-//   clamped    for io in ceil(n/f) { for ii in f  body(min(io*f + ii, n - 1)) }, storing to arguments if io*f + ii < n
+//   clamped    for io in ceil(n/f) { for ii in f  body(min(io*f + ii, n - 1)) }, storing to buffers that outlive it if
+//              io*f + ii < n
 //   padded     as clamped, but iterations past the end do run, on the padding of the buffers they read
 //   separate   for io in q { for ii in f  body(io*f + ii) };  for it in n mod f  body(q*f + it)
 //   cases      for io in ceil(n/f) { if io < q { for ii in f  body(io*f + ii) }
 //                                    else { for it in n mod f  body(io*f + it) } }
 //
 // The order of iterations stays, so all are legal, except that `exact` has something to prove, and `clamped`, which
-// does the last iteration again and again without storing it, writes nothing else that outlives an iteration. `cases`
+// does the last iteration again and again without storing it, reads no local buffer that it writes and that outlives an
+// iteration. `cases`
 // keeps one outer loop, which can still be interchanged, fused and made parallel, and has no guard where the time is
 // spent.
 #include <fmt/format.h>
@@ -63,16 +65,22 @@ void require_padding(const Edit& edit, const Stmt& s, Expr io, Expr outer_extent
   });
 }
 
-// The body of iteration `at`, which may be past the end: then that of iteration `last`, without its stores to arguments.
+// The body of iteration `at`, which may be past the end: then that of iteration `last`, without its stores to buffers that
+// outlive it.
 Stmt clamped(const Edit& edit, const For& loop, Expr at, Expr count, Expr last) {
   const Expr inside = symbolic::less(at, count);
   const symbolic::Substitution exact{{loop.var.node(), at}}, repeated{{loop.var.node(), last}};
   const std::vector<int> priv = slots_allocated_in(loop.body);
+  const auto outlives = [&](int slot) { return std::find(priv.begin(), priv.end(), slot) == priv.end(); };
+  const std::vector<Access> accesses = accesses_in(loop.body);
   for (int slot : slots_written_in(loop.body)) {
-    if (slot < edit.kernel.arguments || std::find(priv.begin(), priv.end(), slot) != priv.end()) continue;
-    edit.fail(
-        "loop " + loop_name(loop.var),
-        fmt::format("clamped iterations may not write buffer {}, which outlives them", edit.kernel.buffers[slot].name));
+    if (slot < edit.kernel.arguments || !outlives(slot)) continue;
+    const bool is_read = std::any_of(accesses.begin(), accesses.end(),
+                                     [&](const Access& a) { return a.slot == slot && a.kind == AccessKind::kLoad; });
+    if (!is_read) continue;
+    edit.fail("loop " + loop_name(loop.var),
+              fmt::format("clamped iterations may not read buffer {}, which they write and which outlives them",
+                          edit.kernel.buffers[slot].name));
   }
   const std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) -> Stmt {
     if (const For* f = s->as<For>()) {
@@ -92,13 +100,13 @@ Stmt clamped(const Edit& edit, const For& loop, Expr at, Expr count, Expr last) 
       return make(
           If{ir::substitute(i->condition, repeated), std::move(then_body), i->else_body ? go(i->else_body) : Stmt()});
     }
-    if (const Store* store = s->as<Store>(); store && store->slot < edit.kernel.arguments) {
+    if (const Store* store = s->as<Store>(); store && outlives(store->slot)) {
       if (inside.is_constant(1)) return substitute(s, exact);
       return make(If{condition_of(edit.context(), inside), substitute(s, exact), {}});
     }
-    if (const Update* update = s->as<Update>(); update && update->slot < edit.kernel.arguments) {
-      edit.fail("loop " + loop_name(loop.var),
-                "clamped iterations may not update the argument " + edit.kernel.buffers[update->slot].name);
+    if (const Update* update = s->as<Update>(); update && outlives(update->slot)) {
+      edit.fail("loop " + loop_name(loop.var), "clamped iterations may not update buffer " +
+                                                   edit.kernel.buffers[update->slot].name + ", which outlives them");
     }
     return substitute(s, repeated);
   };

@@ -5,10 +5,12 @@
 // longer loops. Two adjacent axes a, b (b the inner one, of extent m) merge into f = a * m + b where
 //   - every load has either both, as neighbouring bare indices [.., a, b, ..] with the operand's extent at b equal to m, or neither;
 //   - neither variable appears anywhere else in the body.
-// As the result is row-major and contiguous it always allows the merge. The same rule merges neighbouring reduction axes.
+// As the result is row-major and contiguous it always allows the merge. The same rule merges neighbouring reduction axes. Computes that are
+// one kernel (a row group) share their variables: they merge a pair together or not at all, so that a value is seen alike by all of them.
 #include <algorithm>
 
 #include "lower/lower.h"
+#include "support/error.h"
 
 namespace stax::lower {
 namespace {
@@ -17,19 +19,9 @@ using ir::Scalar;
 using ir::ScalarKind;
 using symbolic::Expr;
 using tensor::Axis;
+using tensor::Compute;
 
-struct State {
-  tensor::Compute compute;
-  std::vector<std::vector<Expr>> operand_extents;
-};
-
-std::vector<Scalar> nodes_of(const tensor::Compute& c) {
-  std::vector<Scalar> nodes;
-  auto add = [&](Scalar s) { nodes.push_back(s); };
-  if (c.body) ir::visit(c.body, add);
-  if (c.epilogue) ir::visit(c.epilogue, add);
-  return nodes;
-}
+bool is_one(const Axis& a) { return a.extent.is_constant(1); }
 
 // Position of the bare variable `var` among a load's indices, -1 if absent, -2 if it appears in any other way.
 int bare_position(Scalar load, Expr var) {
@@ -50,106 +42,73 @@ int bare_position(Scalar load, Expr var) {
   return position;
 }
 
-// Whether axes a, b may merge; fills, for each operand slot, the position of `a` in its loads (or -1).
-bool may_merge(const State& s, const Axis& a, const Axis& b, std::vector<int>& positions) {
-  positions.assign(s.operand_extents.size(), -3);
-  for (Scalar node : nodes_of(s.compute)) {
-    if (node->kind == ScalarKind::kLoad) {
-      int pa = bare_position(node, a.var), pb = bare_position(node, b.var);
-      if (pa == -2 || pb == -2) return false;
-      if ((pa < 0) != (pb < 0)) return false;
-      if (pa >= 0 && (pb != pa + 1 || s.operand_extents[node->slot][pb] != b.extent ||
-                      s.operand_extents[node->slot][pa] != a.extent))
-        return false;
-      int& known = positions[node->slot];
-      if (known == -3)
-        known = pa;
-      else if (known != pa)
-        return false;  // one operand walked in two ways keeps its view
+class Collapser {
+ public:
+  // `extents` of each value that is loaded; compute k makes value made[k], or -1 if it is none of those.
+  Collapser(tensor::Graph& graph, std::vector<Compute>& computes, std::vector<std::vector<Expr>>& extents,
+            std::vector<int> made)
+      : graph_(graph), computes_(computes), extents_(extents), made_(std::move(made)) {}
+
+  void run() {
+    drop_ones();
+    drop_unit_extents();
+    while (merge_any()) {
     }
   }
-  // Any use outside of a load's bare index forbids the merge; indices inside loads were seen above.
-  for (Scalar node : nodes_of(s.compute)) {
-    if (node->kind != ScalarKind::kIndex) continue;
-    if (node->index == a.var || node->index == b.var) continue;  // judged where it is used, below
-    if (symbolic::depends_on(node->index, a.var) || symbolic::depends_on(node->index, b.var)) return false;
+
+ private:
+  std::vector<Scalar> nodes() const {
+    std::vector<Scalar> nodes;
+    auto add = [&](Scalar s) { nodes.push_back(s); };
+    for (const Compute& c : computes_) {
+      if (c.body) ir::visit(c.body, add);
+      if (c.epilogue) ir::visit(c.epilogue, add);
+    }
+    return nodes;
   }
-  for (Scalar node : nodes_of(s.compute)) {
-    if (node->kind == ScalarKind::kLoad) continue;
-    for (Scalar arg : node->args)
-      if (arg->kind == ScalarKind::kIndex && (arg->index == a.var || arg->index == b.var)) return false;
+
+  void rewrite(const symbolic::Substitution& map, const std::function<Scalar(Scalar)>& f) {
+    for (Compute& c : computes_) {
+      for (Scalar* root : {&c.body, &c.epilogue}) {
+        if (*root) *root = ir::rewrite(*root, map, f);
+      }
+    }
   }
-  for (Scalar root : {s.compute.body, s.compute.epilogue})
-    if (root && root->kind == ScalarKind::kIndex && (root->index == a.var || root->index == b.var)) return false;
-  return true;
-}
 
-Scalar rewrite_loads(Scalar root, const Axis& a, Expr merged, const std::vector<int>& positions) {
-  if (!root) return root;
-  return ir::rewrite(root, {}, [&](Scalar node) -> Scalar {
-    if (node->kind != ScalarKind::kLoad || positions[node->slot] < 0) return node;
-    std::vector<Scalar> indices = node->args;
-    int at = positions[node->slot];
-    (void)a;
-    indices[at] = node->table->index(merged);
-    indices.erase(indices.begin() + at + 1);
-    return node->table->load(node->slot, node->dtype, std::move(indices));
-  });
-}
-
-void merge(State& s, std::vector<Axis>& axes, size_t at, const std::vector<int>& positions, tensor::Graph& graph,
-           bool reduction) {
-  Axis a = axes[at], b = axes[at + 1];
-  Expr extent = a.extent * b.extent;
-  Expr var = graph.axis_var(static_cast<int>(at) + 64, extent,
-                            reduction);  // positions from 64 on never clash with those of plain axes
-  s.compute.body = rewrite_loads(s.compute.body, a, var, positions);
-  s.compute.epilogue = rewrite_loads(s.compute.epilogue, a, var, positions);
-  for (size_t slot = 0; slot < positions.size(); ++slot) {
-    if (positions[slot] < 0) continue;
-    auto& extents = s.operand_extents[slot];
-    extents[positions[slot]] = extent;
-    extents.erase(extents.begin() + positions[slot] + 1);
-  }
-  axes[at] = {var, extent};
-  axes.erase(axes.begin() + static_cast<long>(at) + 1);
-}
-
-}  // namespace
-
-CollapsedCompute collapse_axes(const tensor::Op& op) {
-  State s{*op.as<tensor::Compute>(), {}};
-  tensor::Graph& graph = *op.block->graph;
-  for (tensor::Value* v : op.operands) s.operand_extents.push_back(v->type.extents);
   // An axis of extent 1 is no axis.
-  symbolic::Substitution ones;
-  auto drop_ones = [&](std::vector<Axis>& axes) {
-    std::erase_if(axes, [&](const Axis& a) {
-      if (!a.extent.is_constant(1)) return false;
-      ones[a.var.node()] = graph.exprs().constant(0);
-      return true;
-    });
-  };
-  drop_ones(s.compute.axes);
-  if (!tensor::is_arg(s.compute.combiner)) drop_ones(s.compute.reductions);
-  if (!ones.empty()) {
-    if (s.compute.body) s.compute.body = ir::substitute(s.compute.body, ones);
-    if (s.compute.epilogue) s.compute.epilogue = ir::substitute(s.compute.epilogue, ones);
-  }
-  // An operand's extent of 1, always read at 0, is no axis of it either: [1, n] and [n] are one view.
-  std::vector<std::vector<bool>> removable(s.operand_extents.size());
-  for (size_t k = 0; k < removable.size(); ++k)
-    for (Expr e : s.operand_extents[k]) removable[k].push_back(e.is_constant(1));
-  for (Scalar node : nodes_of(s.compute)) {
-    if (node->kind != ScalarKind::kLoad) continue;
-    for (size_t k = 0; k < node->args.size(); ++k) {
-      Expr e = ir::as_expr(node->args[k]);
-      if (!e || !e.is_constant(0)) removable[node->slot][k] = false;
+  void drop_ones() {
+    symbolic::Substitution ones;
+    for (Compute& c : computes_) {
+      auto drop = [&](std::vector<Axis>& axes) {
+        std::erase_if(axes, [&](const Axis& a) {
+          if (is_one(a)) ones[a.var.node()] = graph_.exprs().constant(0);
+          return is_one(a);
+        });
+      };
+      drop(c.axes);
+      if (!tensor::is_arg(c.combiner)) drop(c.reductions);
     }
+    if (!ones.empty()) rewrite(ones, [](Scalar x) { return x; });
   }
-  auto shrink = [&](Scalar root) -> Scalar {
-    if (!root) return root;
-    return ir::rewrite(root, {}, [&](Scalar node) -> Scalar {
+
+  // A value's extent of 1, always read at 0, is no axis of it either: [1, n] and [n] are one view. Of a value that is made here these are the
+  // axes that have just gone.
+  void drop_unit_extents() {
+    std::vector<std::vector<bool>> removable(extents_.size());
+    for (size_t k = 0; k < removable.size(); ++k)
+      for (Expr e : extents_[k]) removable[k].push_back(e.is_constant(1));
+    const std::vector<Scalar> all = nodes();
+    for (Scalar node : all) {
+      if (node->kind != ScalarKind::kLoad) continue;
+      for (size_t k = 0; k < node->args.size(); ++k) {
+        Expr e = ir::as_expr(node->args[k]);
+        if (e && e.is_constant(0)) continue;
+        STAX_ASSERT(!removable[node->slot][k] || !is_made(node->slot), "an axis of one element is read at {}",
+                    node->args[k].str());
+        removable[node->slot][k] = false;
+      }
+    }
+    rewrite({}, [&](Scalar node) -> Scalar {
       if (node->kind != ScalarKind::kLoad) return node;
       std::vector<Scalar> kept;
       for (size_t k = 0; k < node->args.size(); ++k)
@@ -157,27 +116,170 @@ CollapsedCompute collapse_axes(const tensor::Op& op) {
       if (kept.size() == node->args.size()) return node;
       return node->table->load(node->slot, node->dtype, std::move(kept));
     });
-  };
-  s.compute.body = shrink(s.compute.body);
-  s.compute.epilogue = shrink(s.compute.epilogue);
-  for (size_t k = 0; k < removable.size(); ++k) {
-    std::vector<Expr> kept;
-    for (size_t d = 0; d < removable[k].size(); ++d)
-      if (!removable[k][d]) kept.push_back(s.operand_extents[k][d]);
-    s.operand_extents[k] = kept;
-  }
-  std::vector<int> positions;
-  auto collapse = [&](std::vector<Axis>& axes, bool reduction) {
-    for (size_t at = 0; at + 1 < axes.size();) {
-      if (may_merge(s, axes[at], axes[at + 1], positions))
-        merge(s, axes, at, positions, graph, reduction);
-      else
-        ++at;
+    for (size_t k = 0; k < removable.size(); ++k) {
+      std::vector<Expr> kept;
+      for (size_t d = 0; d < removable[k].size(); ++d)
+        if (!removable[k][d]) kept.push_back(extents_[k][d]);
+      extents_[k] = kept;
     }
+  }
+
+  bool is_made(int value) const { return std::find(made_.begin(), made_.end(), value) != made_.end(); }
+
+  bool merge_any() {
+    for (const Compute& c : computes_) {
+      for (const std::vector<Axis>* axes : {&c.axes, &c.reductions}) {
+        if (axes == &c.reductions && tensor::is_arg(c.combiner)) continue;
+        for (size_t at = 0; at + 1 < axes->size(); ++at) {
+          const Axis a = (*axes)[at], b = (*axes)[at + 1];
+          std::vector<int> positions;
+          if (!have_pair(a, b) || !may_merge(a, b, positions)) continue;
+          merge(a, b, positions, axes == &c.reductions);
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // Every compute has both as neighbours, or neither.
+  bool have_pair(const Axis& a, const Axis& b) const {
+    return std::all_of(computes_.begin(), computes_.end(), [&](const Compute& c) {
+      return has_pair(c.axes, a, b) && has_pair(c.reductions, a, b) &&
+             !(tensor::is_arg(c.combiner) && has(c.reductions, a));
+    });
+  }
+  static bool has(const std::vector<Axis>& axes, const Axis& a) {
+    return std::find(axes.begin(), axes.end(), a) != axes.end();
+  }
+  static bool has_pair(const std::vector<Axis>& axes, const Axis& a, const Axis& b) {
+    const auto first = std::find(axes.begin(), axes.end(), a);
+    if (first == axes.end()) return !has(axes, b);
+    return first + 1 != axes.end() && *(first + 1) == b;
+  }
+
+  // Whether axes a, b may merge; fills, for each value, the position of `a` in its loads (or -1).
+  bool may_merge(const Axis& a, const Axis& b, std::vector<int>& positions) const {
+    positions.assign(extents_.size(), -3);
+    // A value that is made here has its axes where its op has them.
+    for (size_t k = 0; k < computes_.size(); ++k) {
+      if (made_[k] < 0) continue;
+      const auto first = std::find(computes_[k].axes.begin(), computes_[k].axes.end(), a);
+      positions[made_[k]] = first == computes_[k].axes.end() ? -1 : static_cast<int>(first - computes_[k].axes.begin());
+    }
+    const std::vector<Scalar> all = nodes();
+    for (Scalar node : all) {
+      if (node->kind == ScalarKind::kLoad) {
+        int pa = bare_position(node, a.var), pb = bare_position(node, b.var);
+        if (pa == -2 || pb == -2) return false;
+        if ((pa < 0) != (pb < 0)) return false;
+        if (pa >= 0 && (pb != pa + 1 || extents_[node->slot][pb] != b.extent || extents_[node->slot][pa] != a.extent))
+          return false;
+        int& known = positions[node->slot];
+        if (known == -3)
+          known = pa;
+        else if (known != pa)
+          return false;  // one value walked in two ways keeps its view
+      }
+    }
+    // Any use outside of a load's bare index forbids the merge; indices inside loads were seen above.
+    for (Scalar node : all) {
+      if (node->kind != ScalarKind::kIndex) continue;
+      if (node->index == a.var || node->index == b.var) continue;  // judged where it is used, below
+      if (symbolic::depends_on(node->index, a.var) || symbolic::depends_on(node->index, b.var)) return false;
+    }
+    const auto is_variable = [&](Scalar s) {
+      return s && s->kind == ScalarKind::kIndex && (s->index == a.var || s->index == b.var);
+    };
+    for (Scalar node : all) {
+      if (node->kind != ScalarKind::kLoad && std::any_of(node->args.begin(), node->args.end(), is_variable))
+        return false;
+    }
+    return std::none_of(computes_.begin(), computes_.end(),
+                        [&](const Compute& c) { return is_variable(c.body) || is_variable(c.epilogue); });
+  }
+
+  void merge(const Axis& a, const Axis& b, const std::vector<int>& positions, bool reduction) {
+    const Expr extent = a.extent * b.extent;
+    // Positions from 64 on never clash with those of plain axes.
+    const Axis merged{graph_.axis_var(64 + merged_++, extent, reduction), extent};
+    rewrite({}, [&](Scalar node) -> Scalar {
+      if (node->kind != ScalarKind::kLoad || positions[node->slot] < 0) return node;
+      std::vector<Scalar> indices = node->args;
+      const int at = positions[node->slot];
+      indices[at] = node->table->index(merged.var);
+      indices.erase(indices.begin() + at + 1);
+      return node->table->load(node->slot, node->dtype, std::move(indices));
+    });
+    for (size_t value = 0; value < positions.size(); ++value) {
+      if (positions[value] < 0) continue;
+      auto& extents = extents_[value];
+      extents[positions[value]] = extent;
+      extents.erase(extents.begin() + positions[value] + 1);
+    }
+    for (Compute& c : computes_) {
+      for (std::vector<Axis>* axes : {&c.axes, &c.reductions}) {
+        const auto first = std::find(axes->begin(), axes->end(), a);
+        if (first == axes->end()) continue;
+        *first = merged;
+        axes->erase(first + 1);
+      }
+    }
+  }
+
+  tensor::Graph& graph_;
+  std::vector<Compute>& computes_;
+  std::vector<std::vector<Expr>>& extents_;
+  std::vector<int> made_;
+  int merged_ = 0;
+};
+
+}  // namespace
+
+CollapsedCompute collapse_axes(const tensor::Op& op) {
+  std::vector<Compute> computes{*op.as<Compute>()};
+  std::vector<std::vector<Expr>> extents;
+  for (tensor::Value* v : op.operands) extents.push_back(v->type.extents);
+  Collapser(*op.block->graph, computes, extents, {-1}).run();
+  return {std::move(computes[0]), std::move(extents)};
+}
+
+CollapsedRows collapse_axes_of_rows(const tensor::Op& op) {
+  const auto& group = *op.as<tensor::RowGroup>();
+  CollapsedRows r;
+  std::unordered_map<const tensor::Value*, int> numbers;
+  const auto add = [&](const tensor::Value* v) {
+    numbers[v] = static_cast<int>(r.extents.size());
+    r.extents.push_back(v->type.extents);
+    r.dtypes.push_back(v->type.dtype);
   };
-  collapse(s.compute.axes, false);
-  if (!tensor::is_arg(s.compute.combiner)) collapse(s.compute.reductions, true);
-  return {std::move(s.compute), std::move(s.operand_extents)};
+  for (const auto& input : group.body->inputs) add(input.get());
+  std::vector<int> made;
+  for (const auto& member : group.body->ops) {
+    Compute c = *member->as<Compute>();
+    for (Scalar* root : {&c.body, &c.epilogue}) {
+      if (!*root) continue;
+      *root = ir::rewrite(*root, {}, [&](Scalar x) {
+        if (x->kind != ScalarKind::kLoad) return x;
+        return x->table->load(numbers.at(member->operands[x->slot]), x->dtype, x->args);
+      });
+    }
+    made.push_back(static_cast<int>(r.extents.size()));
+    add(member->result());
+    // Its own axes say what its extents are.
+    for (size_t k = 0; k < c.axes.size(); ++k) r.extents.back()[k] = c.axes[k].extent;
+    r.computes.push_back(std::move(c));
+  }
+  for (const tensor::Value* v : group.body->outputs) r.outputs.push_back(numbers.at(v));
+  Collapser(*op.block->graph, r.computes, r.extents, std::move(made)).run();
+  // The rows that are left are among the axes of every op.
+  for (const Axis& a : r.computes[0].axes) {
+    const bool everywhere = std::all_of(r.computes.begin(), r.computes.end(), [&](const Compute& c) {
+      return std::find(c.axes.begin(), c.axes.end(), a) != c.axes.end();
+    });
+    if (everywhere) r.rows.push_back(a);
+  }
+  return r;
 }
 
 }  // namespace stax::lower

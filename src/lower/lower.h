@@ -24,6 +24,9 @@ struct LoweredKernel {
 /// Compute -> one kernel. Adjacent axes that every operand walks alike are merged first (collapse_axes.cpp), so that the loops are few and long.
 LoweredKernel lower_compute(const tensor::Op& op);
 
+/// RowGroup -> one kernel of several passes over each row (row_group.cpp).
+LoweredKernel lower_row_group(const tensor::Op& op);
+
 /// Scatter -> one serial kernel that works in place on result 0 (which holds a copy of operand 0 already).
 LoweredKernel lower_scatter(const tensor::Op& op);
 
@@ -37,5 +40,16 @@ struct CollapsedCompute {
   std::vector<std::vector<symbolic::Expr>> operand_extents;
 };
 CollapsedCompute collapse_axes(const tensor::Op& op);
+
+/// The same for a RowGroup, whose ops have to agree on what is merged. Values are numbered: first the operands, then the results of the body's
+/// ops in order; loads are of these numbers.
+struct CollapsedRows {
+  std::vector<tensor::Axis> rows;
+  std::vector<tensor::Compute> computes;
+  std::vector<std::vector<symbolic::Expr>> extents;  // of each value
+  std::vector<ir::DType> dtypes;
+  std::vector<int> outputs;  // which values are results of the group
+};
+CollapsedRows collapse_axes_of_rows(const tensor::Op& op);
 
 }  // namespace stax::lower

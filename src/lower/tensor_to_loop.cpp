@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower/kernel_scope.h"
 #include "lower/lower.h"
+#include "lower/nest.h"
 #include "support/error.h"
 
 namespace stax::lower {
@@ -15,45 +16,10 @@ using symbolic::Expr;
 using tensor::Axis;
 using tensor::Combiner;
 
-// The loops of a nest, outermost first.
-struct Loops {
-  std::vector<loop::For> loops;
-  Stmt around(Stmt body) const {
-    for (auto it = loops.rbegin(); it != loops.rend(); ++it) {
-      loop::For f = *it;
-      f.body = body;
-      body = loop::make(std::move(f));
-    }
-    return body;
-  }
-};
-
-Loops make_loops(KernelScope& scope, loop::Kernel& kernel, const std::vector<Axis>& axes, const char* prefix) {
-  Loops result;
-  for (size_t k = 0; k < axes.size(); ++k) {
-    Expr extent = scope.extent(axes[k].extent);
-    Expr var = loop::loop_var(*kernel.context, prefix + std::to_string(k), extent);
-    scope.map(axes[k].var, var);
-    result.loops.push_back({var, extent, loop::LoopKind::kSerial, 0, {}});
-  }
-  return result;
-}
-
 std::vector<Scalar> indices_of(loop::Kernel& kernel, const Loops& loops) {
   std::vector<Scalar> result;
   for (const auto& l : loops.loops) result.push_back(kernel.context->scalars.index(l.var));
   return result;
-}
-
-int add_buffer(loop::Kernel& kernel, KernelScope& scope, const std::string& name, DType dtype,
-               const std::vector<Expr>& extents, bool written) {
-  loop::Buffer b;
-  b.name = name;
-  b.dtype = dtype;
-  for (Expr e : extents) b.extents.push_back(scope.extent(e));
-  b.written = written;
-  kernel.buffers.push_back(std::move(b));
-  return static_cast<int>(kernel.buffers.size()) - 1;
 }
 
 int add_local(loop::Kernel& kernel, const std::string& name, DType dtype) {
@@ -64,23 +30,6 @@ int add_local(loop::Kernel& kernel, const std::string& name, DType dtype) {
   b.written = true;
   kernel.buffers.push_back(std::move(b));
   return static_cast<int>(kernel.buffers.size()) - 1;
-}
-
-loop::Combiner loop_combiner(Combiner c) {
-  switch (c) {
-    case Combiner::kSum: return loop::Combiner::kSum;
-    case Combiner::kProd: return loop::Combiner::kProd;
-    case Combiner::kMin: return loop::Combiner::kMin;
-    case Combiner::kMax: return loop::Combiner::kMax;
-    case Combiner::kAnd: return loop::Combiner::kAnd;
-    case Combiner::kOr: return loop::Combiner::kOr;
-    case Combiner::kNone:
-    case Combiner::kArgMaxFirst:
-    case Combiner::kArgMaxLast:
-    case Combiner::kArgMinFirst:
-    case Combiner::kArgMinLast: break;
-  }
-  STAX_UNREACHABLE();
 }
 
 Scalar lowest(ir::ScalarTable& t, DType d) {

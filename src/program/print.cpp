@@ -102,7 +102,9 @@ class Printer {
       text += ") params(";
       for (size_t k = 0; k < l->params.size(); ++k) text += (k ? ", " : "") + expr(l->params[k]);
       text += ")";
-      if (!l->arguments.empty()) text += " -> " + value(l->arguments.back());
+      for (size_t k = l->arguments.size() - std::min<size_t>(l->results, l->arguments.size()); k < l->arguments.size();
+           ++k)
+        text += " -> " + value(l->arguments[k]);
     } else if (const auto* c = std::get_if<CheckStep>(&s)) {
       text += " " + expr(c->condition) + " else \"" + c->message + "\"";
     } else {

@@ -70,7 +70,7 @@ struct KernelSpec {    // one version of a kernel
   std::string name;    // unique, an identifier
   std::string family;  // the kernel: what all its versions compute
   uint32_t version = 0;
-  std::string kernel_class;  // map, reduction, contraction, scatter, scan
+  std::string kernel_class;  // map, reduction, rows, contraction, attention, scatter, scan
   std::string entry;         // exported symbol in the images
   std::string loop_text;     // loop IR, for the loop device, dumps and bisect
   std::string source;        // the first op it came from
@@ -103,6 +103,7 @@ struct LaunchVersion {
 struct LaunchStep {
   std::vector<LaunchVersion> versions;  // the first whose guard holds is launched; the last has none
   std::vector<ValueRef> arguments;      // buffers in the kernel's order, the same for all versions
+  uint32_t results = 1;                 // the last ones of the arguments, which the launch makes
   std::vector<ExprRef> params;
   ExprRef work = kNone;           // about how many scalar operations all of it is; decides how many threads it gets
   ExprRef empty_if_zero = kNone;  // 0 at run time: nothing to launch

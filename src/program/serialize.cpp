@@ -18,7 +18,7 @@ namespace stax::program {
 namespace {
 
 constexpr char kMagic[8] = {'S', 'T', 'A', 'X', 'P', 'R', 'O', 'G'};
-constexpr uint32_t kFormat = 3;
+constexpr uint32_t kFormat = 4;
 constexpr size_t kHeader = 32;
 
 template <class T>
@@ -169,7 +169,7 @@ void fields(A& a, LaunchVersion& v) {
 }
 template <class A>
 void exact(A& a, LaunchStep& v) {
-  all(a, v.versions, v.arguments, v.params, v.work, v.empty_if_zero, v.source);
+  all(a, v.versions, v.arguments, v.results, v.params, v.work, v.empty_if_zero, v.source);
 }
 template <class A>
 void exact(A& a, CopyStep& v) {

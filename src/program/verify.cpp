@@ -108,11 +108,11 @@ class Verifier {
         STAX_ASSERT(!l->versions.empty() && !l->arguments.empty(), "versions of a launch");
         for (const LaunchVersion& v : l->versions) STAX_ASSERT(v.kernel < p_.kernels.size(), "kernel of a launch");
         STAX_ASSERT(l->versions.back().guard == kNone, "the last version of a launch takes any shape");
-        // All arguments but the last are read.
+        STAX_ASSERT(l->results >= 1 && l->results <= l->arguments.size(), "results of a launch");
         for (size_t k = 0; k < l->arguments.size(); ++k) {
           STAX_ASSERT(l->arguments[k] < p_.values.size() && !p_.values[l->arguments[k]].is_sequence,
                       "argument of a launch");
-          if (k + 1 < l->arguments.size()) use(l->arguments[k]);
+          if (k + l->results < l->arguments.size()) use(l->arguments[k]);
         }
       } else {
         for_each_operand(step, [&](ValueRef v) { use(v), sized(v); });

@@ -107,6 +107,8 @@ Versions choose_versions(const loop::Kernel& kernel) {
   // A scatter's points may meet; their order is its meaning.
   if (kernel.kernel_class == "scatter") return {{"", {}}};
   NestForm form = analyze(kernel);
+  if (kernel.kernel_class == "attention") return schedule_attention(kernel, form);
+  if (kernel.kernel_class == "rows") return schedule_rows(kernel, form);
   using Scheduler = Versions (*)(const loop::Kernel&, const NestForm&);
   constexpr Scheduler kSchedulers[] = {schedule_contraction, schedule_reduction, schedule_map};
   if (form.matches)

@@ -33,6 +33,8 @@ using Versions = std::vector<Version>;
 /// The schedulers in order of priority; the last accepts everything.
 Versions choose_versions(const loop::Kernel& kernel);
 
+Versions schedule_rows(const loop::Kernel& kernel, const NestForm& form);         // for kernels of class "rows"
+Versions schedule_attention(const loop::Kernel& kernel, const NestForm& form);    // for kernels of class "attention"
 Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form);  // none: not this form
 Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form);
 Versions schedule_map(const loop::Kernel& kernel, const NestForm& form);

@@ -384,17 +384,19 @@ Value* Builder::softmax(Value* v, int axis) {
   };
   std::vector<Expr> row_extents = v->type.extents;
   row_extents[axis] = constant_expr(1);
-  Value* const sum = reduce_ranked(Combiner::kSum, inner, row_extents, v->type.rank, {v->type.extents[axis]},
-                                   [&](Body& body) {
-                                     std::vector<Expr> indices = body.i;
-                                     indices[axis] = body.r[0];
-                                     return exponential(body, indices);
-                                   },
-                                   {});
+  // The sum is 1 or more (or NaN): its reciprocal is safe, and a product for each element is cheaper than a quotient.
+  Value* const inverse = reduce_ranked(
+      Combiner::kSum, inner, row_extents, v->type.rank, {v->type.extents[axis]},
+      [&](Body& body) {
+        std::vector<Expr> indices = body.i;
+        indices[axis] = body.r[0];
+        return exponential(body, indices);
+      },
+      [&](Body&, Scalar sum) { return scalars().constant(inner, 1) / sum; });
   return map_ranked(v->type.extents, v->type.rank, [&](Body& body) {
     std::vector<Expr> row = body.i;
     row[axis] = constant_expr(0);
-    return scalars().cast(t, exponential(body, body.i) / body.load(sum, row));
+    return scalars().cast(t, exponential(body, body.i) * body.load(inverse, row));
   });
 }
 

@@ -53,6 +53,8 @@ class Liveness {
       need_outputs(*branch->else_block);
     } else if (Loop* loop = op.as<Loop>()) {
       need_outputs(*loop->body);
+    } else if (RowGroup* group = op.as<RowGroup>()) {
+      need_outputs(*group->body);
     }
   }
 
@@ -76,6 +78,8 @@ bool sweep(Block& block, const Liveness& liveness) {
       changed |= sweep(*branch->else_block, liveness);
     } else if (Loop* loop = (*at)->as<Loop>()) {
       changed |= sweep(*loop->body, liveness);
+    } else if (RowGroup* group = (*at)->as<RowGroup>()) {
+      changed |= sweep(*group->body, liveness);
     }
   }
   return changed;

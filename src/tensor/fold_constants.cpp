@@ -72,7 +72,8 @@ class Folder {
 
  private:
   bool fold(Op& op) {
-    if (op.kind() == OpKind::kConstant) return false;
+    // A group of rows is made of ops that were looked at before.
+    if (op.kind() == OpKind::kConstant || op.kind() == OpKind::kRowGroup) return false;
     if (Check* check = op.as<Check>()) {
       if (!check->condition.is_constant() || check->condition.constant() == 0) return false;
       erase_op(op);

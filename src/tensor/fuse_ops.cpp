@@ -85,23 +85,6 @@ class Users {
   std::unordered_map<const Value*, std::vector<Op*>> users_;
 };
 
-/// A producer seen through the Reshapes on the way to it.
-struct Source {
-  Op* op = nullptr;
-  std::vector<const Value*> views;  // from the consumer's operand to the producer's result, both included
-};
-
-Source source_of(Value* v) {
-  Source s;
-  s.views.push_back(v);
-  while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) {
-    v = v->producer->operands[0];
-    s.views.push_back(v);
-  }
-  s.op = v->producer;
-  return s;
-}
-
 size_t nodes_of(const Op& op) {
   size_t count = 0;
   visit_scalars(op, [&](Scalar) { ++count; });
@@ -157,7 +140,7 @@ class Fuser {
     });
     std::vector<std::vector<Scalar>> indices;
     for (Scalar load : loads) {
-      auto own = indices_at(source, load);
+      auto own = indices_at(graph_, source, load);
       if (!own) return false;
       indices.push_back(std::move(*own));
     }
@@ -165,25 +148,6 @@ class Fuser {
     const bool too_large = is_too_large(graph_, map->axes);
     if (!too_large && !is_worth_it(consumer, source, loads, indices)) return false;
     return replace_loads(consumer, slot, *source.op, loads, indices, too_large);
-  }
-
-  /// A load's indices as indices of the producer's result.
-  std::optional<std::vector<Scalar>> indices_at(const Source& source, Scalar load) {
-    if (source.views.size() == 1) return load->args;
-    std::vector<Expr> at;
-    for (Scalar a : load->args) {
-      at.push_back(ir::as_expr(a));
-      if (!at.back()) return std::nullopt;
-    }
-    for (size_t k = 0; k + 1 < source.views.size(); ++k) {
-      auto next = indices_before_reshape(graph_, source.views[k + 1]->type.extents, source.views[k]->type.extents, at);
-      if (!next) return std::nullopt;
-      at = std::move(*next);
-    }
-    std::vector<Scalar> result;
-    result.reserve(at.size());
-    for (Expr e : at) result.push_back(graph_.scalars().index(e));
-    return result;
   }
 
   bool is_sole_user(const Op& consumer, const Source& source) {

@@ -97,6 +97,11 @@ bool is_affine(Expr e, const std::vector<Axis>& axes) {
   return true;
 }
 
+int weight_of_node(Scalar x) {
+  if (x->kind == ScalarKind::kOp) return cost_of_op(x->op).weight;
+  return x->kind == ScalarKind::kCast ? 1 : 0;
+}
+
 BodyCost cost_of(const Compute& map) {
   BodyCost cost;
   visit(map.body, [&](Scalar x) {

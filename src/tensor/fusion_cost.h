@@ -15,6 +15,8 @@ struct BodyCost {
   bool transposes = false;  // an index map whose neighbours along the last axis are not adjacent in memory
 };
 BodyCost cost_of(const Compute& map);
+/// The arithmetic of one node; an addition is 1.
+int weight_of_node(Scalar x);
 
 /// True if the elements of `map` cannot be held in memory on any machine that Stax runs on.
 bool is_too_large(Graph& graph, const std::vector<Axis>& axes);

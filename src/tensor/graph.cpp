@@ -20,6 +20,8 @@ void for_each_block_of(BlockType& op, const F& f) {
     f(*branch->else_block);
   } else if (auto* loop = op.template as<Loop>()) {
     f(*loop->body);
+  } else if (auto* group = op.template as<RowGroup>()) {
+    f(*group->body);
   }
 }
 
@@ -215,6 +217,8 @@ std::vector<Expr> used_symbols(const Op& op) {
     for (Scalar index : scatter->index) symbols.add(index);
     symbols.add(scatter->value);
     symbols.add(scatter->guard);
+  } else if (const auto* group = op.as<RowGroup>()) {
+    symbols.add(group->rows);
   } else if (const auto* check = op.as<Check>()) {
     symbols.add(check->condition);
     for (Expr argument : check->arguments) symbols.add(argument);

@@ -200,6 +200,16 @@ struct Loop {
   std::vector<Expr> body_defines;
 };
 
+/// Computes that run together, row by row: one kernel, which does every op of the body for one point of `rows` before it goes
+/// on to the next. The body's inputs stand for the operands, its outputs for the results. Its ops are Computes without arg
+/// combiners; each has every row variable once among its axes, and where one loads a value of the body, the index at each row
+/// axis of that value is that axis' own variable: nothing passes from one row to another. Values of the body that are no
+/// outputs exist only while their row is worked on.
+struct RowGroup {
+  std::vector<Axis> rows;
+  std::unique_ptr<Block> body;
+};
+
 struct SequenceConstruct {};  // tensors... -> sequence (none: an empty one)
 struct SequenceInsert {};     // sequence, tensor, [position i64] -> sequence
 struct SequenceErase {};      // sequence, [position i64] -> sequence
@@ -224,8 +234,8 @@ std::string_view name_of(OpKind kind);
 // In the order of ops.def, so that index() is the OpKind.
 using Payload =
     std::variant<Constant, Compute, Reshape, ReshapeDynamic, Bind, Check, Scatter, PrefixScan, TopK, NonZero, Unique,
-                 NonMaxSuppression, Determinant, If, Loop, SequenceConstruct, SequenceInsert, SequenceErase, SequenceAt,
-                 SequenceLength, SplitToSequence, ConcatFromSequence>;
+                 NonMaxSuppression, Determinant, If, Loop, RowGroup, SequenceConstruct, SequenceInsert, SequenceErase,
+                 SequenceAt, SequenceLength, SplitToSequence, ConcatFromSequence>;
 
 struct Op {
   Block* block = nullptr;
@@ -249,7 +259,7 @@ struct Op {
 
 struct Block {
   Graph* graph = nullptr;
-  Op* parent = nullptr;  // the If or Loop that owns it, else null
+  Op* parent = nullptr;  // the If, Loop or RowGroup that owns it, else null
   std::vector<std::unique_ptr<Value>> inputs;
   std::list<std::unique_ptr<Op>> ops;  // in an order that respects dominance; it is the order of execution
   std::vector<Value*> outputs;

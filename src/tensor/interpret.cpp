@@ -237,7 +237,8 @@ std::vector<Item> evaluate_by_kind(const Call& call) {
     case OpKind::kSplitToSequence:
     case OpKind::kConcatFromSequence: results = evaluate_special(call); break;
     case OpKind::kIf:
-    case OpKind::kLoop: internal_error("{}: control flow is run by its graph's interpreter", call.where());
+    case OpKind::kLoop:
+    case OpKind::kRowGroup: internal_error("{}: blocks are run by their graph's interpreter", call.where());
   }
   return results;
 }
@@ -260,6 +261,8 @@ void collect_uses(const Op& op, std::vector<const Value*>& used) {
     collect_uses(*branch->else_block, used);
   } else if (const Loop* loop = op.as<Loop>()) {
     collect_uses(*loop->body, used);
+  } else if (const RowGroup* group = op.as<RowGroup>()) {
+    collect_uses(*group->body, used);
   }
 }
 
@@ -282,6 +285,8 @@ void add_last_uses(const Block& block, LastUses& uses) {
       add_last_uses(*branch->else_block, uses);
     } else if (const Loop* loop = (*op)->as<Loop>()) {
       add_last_uses(*loop->body, uses);
+    } else if (const RowGroup* group = (*op)->as<RowGroup>()) {
+      add_last_uses(*group->body, uses);
     }
   }
 }
@@ -315,7 +320,7 @@ class Interpreter {
   }
 
   void run_op(const Op& op) {
-    evaluated += op.kind() == OpKind::kConstant ? 0 : 1;
+    evaluated += op.kind() == OpKind::kConstant || op.kind() == OpKind::kRowGroup ? 0 : 1;
     std::vector<const Item*> operands;
     operands.reserve(op.operands.size());
     for (const Value* v : op.operands) operands.push_back(&item(v));
@@ -325,6 +330,8 @@ class Interpreter {
       results = run_if(call, *branch);
     } else if (const Loop* loop = op.as<Loop>()) {
       results = run_loop(call, *loop);
+    } else if (const RowGroup* group = op.as<RowGroup>()) {
+      results = run_rows(call, *group);
     } else {
       results = evaluate_op(op, operands, bindings_);
     }
@@ -341,6 +348,13 @@ class Interpreter {
   std::vector<Item> run_if(const Call& call, const If& branch) {
     const bool condition = single_int(call, 0, "the condition") != 0;
     return settle(call, run(condition ? *branch.then_block : *branch.else_block, {}));
+  }
+
+  /// That rows are done one after the other changes nothing.
+  std::vector<Item> run_rows(const Call& call, const RowGroup& group) {
+    std::vector<Item> inputs;
+    for (const Item* item : call.items) inputs.push_back(*item);
+    return settle(call, run(*group.body, std::move(inputs)));
   }
 
   std::vector<Item> run_loop(const Call& call, const Loop& loop) {

@@ -27,7 +27,7 @@ std::vector<Item> interpret(const Graph& graph, const std::vector<Item>& inputs,
 /// wrong.
 Bindings bind_inputs(const Graph& graph, const std::vector<Item>& inputs);
 
-/// One op on concrete operands; binds what it defines. Not for If and Loop.
+/// One op on concrete operands; binds what it defines. Not for If, Loop and RowGroup.
 std::vector<Item> evaluate_op(const Op& op, const std::vector<const Item*>& operands, Bindings& bindings);
 
 }  // namespace stax::tensor

@@ -502,16 +502,30 @@ class Parser {
     lexer_.expect("carried");
     loop.carried = static_cast<int>(lexer_.expect_integer());
     std::vector<Value*> operands = parse_references();
-    loop.body = std::make_unique<Block>();
+    loop.body = parse_body_inputs();
+    if (lexer_.accept("binds")) loop.body_defines = parse_exprs("[", "]");
+    parse_block_into(*loop.body);
+    return {std::move(loop), std::move(operands)};
+  }
+
+  std::unique_ptr<Block> parse_body_inputs() {
+    auto body = std::make_unique<Block>();
     lexer_.expect("body");
     lexer_.expect("(");
     parse_list(")", [&] {
       Header header = parse_header();
-      define(header, graph_->add_input(*loop.body, header.type, header.name));
+      define(header, graph_->add_input(*body, header.type, header.name));
     });
-    if (lexer_.accept("binds")) loop.body_defines = parse_exprs("[", "]");
-    parse_block_into(*loop.body);
-    return {std::move(loop), std::move(operands)};
+    return body;
+  }
+
+  Parsed parse_row_group() {
+    RowGroup group;
+    group.rows = parse_axes();
+    std::vector<Value*> operands = parse_references();
+    group.body = parse_body_inputs();
+    parse_block_into(*group.body);
+    return {std::move(group), std::move(operands)};
   }
 
   Parsed parse_top_k() {
@@ -560,6 +574,7 @@ class Parser {
       case OpKind::kDeterminant: return {Determinant{}, parse_references()};
       case OpKind::kIf: return parse_if();
       case OpKind::kLoop: return parse_loop();
+      case OpKind::kRowGroup: return parse_row_group();
       case OpKind::kSequenceConstruct: return {SequenceConstruct{}, parse_references()};
       case OpKind::kSequenceInsert: return {SequenceInsert{}, parse_references()};
       case OpKind::kSequenceErase: return {SequenceErase{}, parse_references()};

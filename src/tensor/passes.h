@@ -37,6 +37,11 @@ bool strengthen_integer_contractions(Graph& graph);
 //   The same for constant weights that are spread over the lanes: along their widest axis.
 bool assign_layouts(Graph& graph);
 
+// fuse_siblings: products of one operand with several constants (and the biases added to them) as one product with the constants side by side; what
+//   were their results are windows of its rows.
+//   requires: canonical form, products before their epilogues.
+bool fuse_siblings(Graph& graph);
+
 // fuse_ops: substitutes the bodies of producers into consumers.
 //   requires: canonical form. ensures: every remaining Compute is one kernel.
 //   - a map whose body is cheap (index maps, casts, arithmetic without transcendental functions; at most a few loads) goes
@@ -45,6 +50,10 @@ bool assign_layouts(Graph& graph);
 //   - contractions keep plain loads (their operands are never recomputed), except casts and zero points;
 //   - a map too large to exist in memory is always fused.
 bool fuse_ops(Graph& graph);
+
+// group_rows: a reduction with what else goes over the same rows as one RowGroup (softmax, norms).
+//   requires: fused form. ensures: no group's inner values exist in memory; dear values that several of its ops need are computed once.
+bool group_rows(Graph& graph);
 
 // pack_weights: constant operands of contractions as panels of kPackedColumns columns, contiguous in the order in which a register tile reads them.
 //   For dot products of bytes also what is not constant, in groups of four rows.

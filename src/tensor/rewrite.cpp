@@ -193,6 +193,9 @@ struct Substituter {
       apply(*branch->else_block);
     } else if (Loop* loop = op.as<Loop>()) {
       apply(*loop->body);
+    } else if (RowGroup* group = op.as<RowGroup>()) {
+      apply(group->rows);
+      apply(*group->body);
     }
     rewrite_scalars(op, [&](Scalar root) { return ir::substitute(root, map); });
   }
@@ -233,6 +236,35 @@ std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std:
   for (; next < to.size(); ++next) {
     if (!to[next].is_constant(1)) return std::nullopt;
   }
+  return result;
+}
+
+Source source_of(Value* v) {
+  Source s;
+  s.views.push_back(v);
+  while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) {
+    v = v->producer->operands[0];
+    s.views.push_back(v);
+  }
+  s.op = v->producer;
+  return s;
+}
+
+std::optional<std::vector<Scalar>> indices_at(Graph& graph, const Source& source, Scalar load) {
+  if (source.views.size() == 1) return load->args;
+  std::vector<Expr> at;
+  for (Scalar a : load->args) {
+    at.push_back(ir::as_expr(a));
+    if (!at.back()) return std::nullopt;
+  }
+  for (size_t k = 0; k + 1 < source.views.size(); ++k) {
+    auto next = indices_before_reshape(graph, source.views[k + 1]->type.extents, source.views[k]->type.extents, at);
+    if (!next) return std::nullopt;
+    at = std::move(*next);
+  }
+  std::vector<Scalar> result;
+  result.reserve(at.size());
+  for (Expr e : at) result.push_back(graph.scalars().index(e));
   return result;
 }
 

@@ -35,6 +35,16 @@ Expr linear_index(symbolic::ExprTable& table, const std::vector<Expr>& indices, 
 std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& from,
                                                         const std::vector<Expr>& to, const std::vector<Expr>& indices);
 
+/// A producer seen through the Reshapes on the way to it.
+struct Source {
+  Op* op = nullptr;           // null: an input of a block
+  std::vector<Value*> views;  // from the consumer's operand to the producer's result, both included
+};
+Source source_of(Value* v);
+
+/// The indices of a load of source.views.front() as indices of the producer's result, if that takes no division.
+std::optional<std::vector<Scalar>> indices_at(Graph& graph, const Source& source, Scalar load);
+
 /// What is known inside the bodies of an op: the graph's facts and the ranges of the axes.
 symbolic::ConstraintSet facts_inside(const Graph& graph, const std::vector<Axis>& axes,
                                      const std::vector<Axis>& reductions);

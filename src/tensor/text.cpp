@@ -112,6 +112,7 @@ class Printer {
   void name_op(const Op& op) {
     for (const auto& result : op.results) add_name(*result);
     if (const auto* loop = op.as<Loop>()) name_values(*loop->body);
+    if (const auto* group = op.as<RowGroup>()) name_values(*group->body);
   }
   bool prints_name(const Value& v) const {
     if (v.name.empty() || v.name.find_first_not_of("0123456789") == std::string::npos) return false;
@@ -128,6 +129,12 @@ class Printer {
     text += ": " + spell(v.type);
     const bool is_constant = v.producer != nullptr && v.producer->kind() == OpKind::kConstant;
     if (v.contents && !is_constant) text += " contents {" + list(*v.contents) + "}";
+    return text;
+  }
+
+  std::string definitions(const std::vector<std::unique_ptr<Value>>& values) const {
+    std::string text;
+    for (const auto& v : values) text += (text.empty() ? "" : ", ") + definition(*v);
     return text;
   }
 
@@ -227,6 +234,7 @@ class Printer {
     return fmt::format("{}{} carried {}", loop.has_trip_count ? " trip_count" : "",
                        loop.has_condition ? " condition" : "", loop.carried);
   }
+  std::string payload(const RowGroup& group) const { return " " + spell(group.rows); }
   std::string payload(const SequenceConstruct&) const { return {}; }
   std::string payload(const SequenceInsert&) const { return {}; }
   std::string payload(const SequenceErase&) const { return {}; }
@@ -266,10 +274,13 @@ class Printer {
       out_.line("}} else {{");
       print_block(*branch->else_block);
       out_.write("}}");
+    } else if (const auto* group = op.as<RowGroup>()) {
+      out_.write(" body({}) {{", definitions(group->body->inputs));
+      out_.end_line();
+      print_block(*group->body);
+      out_.write("}}");
     } else if (const auto* loop = op.as<Loop>()) {
-      std::string inputs;
-      for (const auto& input : loop->body->inputs) inputs += (inputs.empty() ? "" : ", ") + definition(*input);
-      out_.write(" body({})", inputs);
+      out_.write(" body({})", definitions(loop->body->inputs));
       if (!loop->body_defines.empty()) out_.write(" binds [{}]", list(loop->body_defines));
       out_.write(" {{");
       out_.end_line();
@@ -314,6 +325,9 @@ class Printer {
       } else if (const auto* loop = op.as<Loop>()) {
         for (Expr symbol : loop->body_defines) add(symbol);
         for (const auto& input : loop->body->inputs) add_value(*input);
+      } else if (const auto* group = op.as<RowGroup>()) {
+        add_axes(group->rows);
+        for (const auto& input : group->body->inputs) add_value(*input);
       }
     });
     for (const auto& [id, symbol] : symbols) {

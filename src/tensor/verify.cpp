@@ -120,6 +120,11 @@ class Verifier {
       verify(branch->else_block);
     } else if (const auto* loop = op.as<Loop>()) {
       verify(loop->body);
+    } else if (const auto* group = op.as<RowGroup>()) {
+      // Closed: what it reads is among its operands.
+      const auto visible = std::exchange(values_, {});
+      verify(group->body);
+      values_ = visible;
     }
   }
 
@@ -465,6 +470,48 @@ class Verifier {
         }
       }
     }
+  }
+
+  void check(const Op& op, const RowGroup& group) {
+    const Block& body = *group.body;
+    tensors(op);
+    std::unordered_set<const void*> seen;
+    verify_axes(group.rows, seen);
+    rule(body.inputs.size() == op.operands.size(), "the body has {} inputs for {} operands", body.inputs.size(),
+         op.operands.size());
+    for (size_t k = 0; k < op.operands.size(); ++k) same_kind(*op.operands[k], *body.inputs[k]);
+    rule(!body.outputs.empty() && body.outputs.size() == op.results.size(), "the body has {} outputs for {} results",
+         body.outputs.size(), op.results.size());
+    std::unordered_set<const Value*> results;
+    for (size_t k = 0; k < op.results.size(); ++k) {
+      same_kind(*body.outputs[k], *op.result(static_cast<int>(k)));
+      rule(body.outputs[k]->producer != nullptr && results.insert(body.outputs[k]).second,
+           "an output of the body is the result of one of its ops, and is so once");
+    }
+    for (const auto& member : body.ops) {
+      const auto* compute = member->as<Compute>();
+      rule(compute != nullptr && !is_arg(compute->combiner), "the body has Computes without arg combiners only");
+      for (const Axis& row : group.rows) {
+        rule(std::count(compute->axes.begin(), compute->axes.end(), row) == 1,
+             "row {} is an axis of every op of the body", row.var);
+      }
+      verify_rows(group, *member, compute->body);
+      if (compute->epilogue) verify_rows(group, *member, compute->epilogue);
+    }
+  }
+
+  /// Loads of values of the body stay within the row.
+  void verify_rows(const RowGroup& group, const Op& member, Scalar root) {
+    visit(root, [&](Scalar x) {
+      if (x->kind != ScalarKind::kLoad) return;
+      const Op* producer = member.operands[x->slot]->producer;
+      if (producer == nullptr) return;
+      const auto& axes = producer->as<Compute>()->axes;
+      for (size_t k = 0; k < axes.size(); ++k) {
+        if (std::find(group.rows.begin(), group.rows.end(), axes[k]) == group.rows.end()) continue;
+        rule(ir::as_expr(x->args[k]) == axes[k].var, "load{} stays within its row at index {}", x->slot, k);
+      }
+    });
   }
 
   void check(const Op& op, const SequenceConstruct&) {

@@ -410,7 +410,9 @@ class RandomGraph {
       });
     };
     if (t == DType::kBool) return b.cast(v, DType::kI32);
-    switch (pick(11)) {
+    switch (pick(13)) {
+      case 11:
+      case 12: return is_float && rank > 0 && rank < 5 ? rows(v) : clamp(v);
       case 0:
         return b.pointwise({v}, [&](std::span<const Scalar> a) {
           return is_float ? s.op(one_of({ScalarOp::kSigmoid, ScalarOp::kTanh, ScalarOp::kErf, ScalarOp::kSin}), {a[0]})
@@ -460,13 +462,108 @@ class RandomGraph {
         return b.layer_norm(v, rank - 1, 1e-3, input(t, {e.back()}), input(t, {e.back()}));
     }
   }
+  /// Attention as exporters spell it: heads before or behind the length, keys transposed or not, a scale, a mask of any kind.
+  Value* attention() {
+    auto& s = b.scalars();
+    const DType t = one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF64, DType::kF16});
+    const std::vector<Expr> batch = extents(pick(3));
+    const Expr queries = extent(), keys = chance(50) ? queries : extent(), size = extent(), width = extent();
+    const auto matrix = [&](Expr rows, Expr columns) {
+      std::vector<Expr> e = batch;
+      e.push_back(rows);
+      e.push_back(columns);
+      std::vector<int> order(e.size());
+      for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int>(k);
+      if (e.size() > 2 && chance(50)) std::swap(order[e.size() - 3], order[e.size() - 2]);
+      if (chance(30)) std::swap(order[e.size() - 2], order[e.size() - 1]);
+      std::vector<Expr> stored;
+      for (const int k : order) stored.push_back(e[static_cast<size_t>(k)]);
+      std::vector<int> back(e.size());
+      for (size_t k = 0; k < order.size(); ++k) back[static_cast<size_t>(order[k])] = static_cast<int>(k);
+      return b.transpose(input(t, stored), back);
+    };
+    Value* scores = b.matmul(matrix(queries, size), matrix(size, keys));
+    const int rank = static_cast<int>(scores->type.extents.size());
+    if (chance(70)) {
+      scores = b.pointwise({scores}, [&](std::span<const Scalar> a) {
+        return s.op(one_of({ScalarOp::kMul, ScalarOp::kDiv}), {a[0], s.constant(t, 2.5)});
+      });
+    }
+    if (chance(60)) {
+      std::vector<Expr> mask = scores->type.extents;
+      for (Expr& e : mask)
+        if (chance(50)) e = number(1);
+      scores = b.pointwise({scores, input(t, mask, chance(20) ? Data::kSpecial : Data::kTame)},
+                           [&](std::span<const Scalar> a) { return a[0] + a[1]; });
+    } else if (chance(50)) {
+      scores = b.map(scores->type.extents, [&](Body& body) {
+        const Expr row = body.i[static_cast<size_t>(rank) - 2], column = body.i[static_cast<size_t>(rank) - 1];
+        return ir::select(s.cast(DType::kBool, body.index(symbolic::less(row, column))),
+                          s.constant(t, -std::numeric_limits<double>::infinity()), body.load(scores, body.i));
+      });
+    }
+    Value* weights = b.softmax(scores, rank - 1);
+    if (chance(10)) output(weights);
+    Value* result = b.matmul(weights, matrix(keys, width));
+    if (rank > 2 && chance(60)) {
+      std::vector<int> order(static_cast<size_t>(rank));
+      for (int k = 0; k < rank; ++k) order[static_cast<size_t>(k)] = k;
+      std::swap(order[static_cast<size_t>(rank) - 3], order[static_cast<size_t>(rank) - 2]);
+      result = b.transpose(result, order);
+    }
+    return result;
+  }
+
+  /// Several passes over the same rows: numbers for each row, each of the elements and of an earlier one, and in the end all elements again.
+  Value* rows(Value* v) {
+    auto& s = b.scalars();
+    const int rank = static_cast<int>(v->type.extents.size());
+    const DType t = v->type.dtype, work = ir::compute_type(t);
+    std::vector<int> axes;
+    for (int k = 0; k < rank; ++k)
+      if (chance(k + 1 == rank ? 70 : 35)) axes.push_back(k);
+    if (axes.empty()) axes.push_back(pick(rank));
+    Value* x = v;
+    if (chance(30)) x = b.pointwise({v}, [&](std::span<const Scalar> a) { return s.op(ScalarOp::kTanh, {a[0]}); });
+    if (chance(40)) {
+      std::vector<Expr> other = v->type.extents;
+      for (Expr& e : other)
+        if (chance(40)) e = number(1);
+      x = b.pointwise({x, input(t, other)},
+                      [&](std::span<const Scalar> a) { return s.op(ScalarOp::kAdd, {a[0], a[1]}); });
+    }
+    Value* of_row = nullptr;
+    // exp is kept small: it goes to sums and products.
+    const auto element = [&](Scalar a, Scalar stat, int kind) {
+      const Scalar d = s.op(ScalarOp::kSub, {a, stat});
+      if (kind == 0) return s.op(ScalarOp::kMul, {d, d});
+      const Scalar small = s.op(ScalarOp::kMin, {d, s.constant(t, 1)});
+      return kind == 1 ? s.op(ScalarOp::kExp, {small}) : d;
+    };
+    const int kind = pick(3);
+    for (int n = 1 + pick(3); n > 0; --n) {
+      Value* each = of_row == nullptr ? x : b.pointwise({x, of_row}, [&](std::span<const Scalar> a) {
+        return element(a[0], a[1], kind);
+      });
+      of_row = b.reduce_axes(one_of({Combiner::kSum, Combiner::kMax, Combiner::kMin}), each, axes, true, work);
+      of_row =
+          b.pointwise({of_row}, [&](std::span<const Scalar> a) { return s.cast(t, s.op(ScalarOp::kTanh, {a[0]})); });
+      if (chance(15)) output(of_row);
+    }
+    Value* y = b.pointwise({x, of_row}, [&](std::span<const Scalar> a) {
+      return s.op(ScalarOp::kTanh, {s.op(ScalarOp::kMul, {element(a[0], a[1], kind), a[1]})});
+    });
+    return y;
+  }
+
   /// A graph of `ops` ops, each made of one before it, with some of the values as outputs.
   void chain(int ops) {
     tame = true;
     std::vector<Value*> values;
     using Make = Value* (RandomGraph::*)();
-    const Make makes[] = {&RandomGraph::source,      &RandomGraph::source, &RandomGraph::contraction,
-                          &RandomGraph::convolution, &RandomGraph::view,   &RandomGraph::scatter};
+    const Make makes[] = {&RandomGraph::source,      &RandomGraph::source,    &RandomGraph::contraction,
+                          &RandomGraph::convolution, &RandomGraph::attention, &RandomGraph::view,
+                          &RandomGraph::attention,   &RandomGraph::scatter};
     values.push_back((this->*makes[pick(static_cast<int>(std::size(makes)))])());
     for (int k = 0; k < ops; ++k) {
       Value* from = chance(75) ? values.back() : values[static_cast<size_t>(pick(static_cast<int>(values.size())))];

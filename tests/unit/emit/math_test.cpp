@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elementary functions as machine code: the stated error holds on every instruction set. All 2^32 floats with STAX_SLOW_TESTS=1.
 #include <bit>
+#include <cmath>
 #include <cstdlib>
+#include <random>
 
 #include "unit/emit/native.h"
 #include "unit/ir/math_reference.h"
@@ -121,6 +123,36 @@ TEST_P(MathTest, AllFloatsAreWithinTheStatedError) {
   }
   EXPECT_LE(worst, f.max_ulp) << ir::name_of(op) << " at " << at;
   fmt::print("{} {:.4f} ulp at {}\n", ir::name_of(op), worst, at);
+}
+
+// A division by a number known at compile time is done by products; the quotient is the nearest float all the same.
+TEST(Division, ByAConstantIsRoundedAsAnyOther) {
+  std::mt19937 random(17);
+  std::vector<float> divisors = {1.4142135F,  3,     10,   0.3F,   -7.5F, 1.9999998F,
+                                 0.70710678F, 1e-6F, 1e6F, 1e-20F, 3e38F, 1e-40F};
+  for (int k = 0; k < 6; ++k)
+    divisors.push_back(std::ldexp(1 + static_cast<float>(random() % (1 << 23)) * 0x1p-23F, k * 5 - 12));
+  for (const Isa isa : testable_isas()) {
+    for (const float c : divisors) {
+      const Native native(
+          fmt::format("kernel @f map {{ param n 0 .. 100000000 argument 0 @x f32 [n] argument 1 @z f32 [n] "
+                      "written for i in n vector 16 {{ %1[i] = div(load0[i], {:.9e}:f32) }} }}",
+                      c),
+          isa);
+      std::vector<float> x = ir::special_arguments<float>();
+      const uint32_t step = isa == host_isa() ? 40009 : 1000003;
+      for (uint64_t bits = random() % step; bits < uint64_t{1} << 32; bits += step)
+        x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+      std::vector<float> z(x.size(), 0);
+      native.run({x.data(), z.data()}, {static_cast<int64_t>(x.size())});
+      for (size_t i = 0; i < x.size(); ++i) {
+        const volatile float want = x[i] / c;
+        const float exact = want;
+        ASSERT_TRUE(std::bit_cast<uint32_t>(z[i]) == std::bit_cast<uint32_t>(exact) || (z[i] != z[i] && exact != exact))
+            << x[i] << " / " << c << " on " << name_of(isa) << ": " << z[i] << " instead of " << exact;
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Functions, MathTest, ::testing::ValuesIn(ir::kMathOps),

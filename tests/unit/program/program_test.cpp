@@ -204,6 +204,7 @@ TEST(Program, ReferencesOutOfRangeAreNoticed) {
         STAX_FIELD(LaunchStep, versions.back().guard);
         STAX_FIELD(LaunchStep, arguments[0]);
         STAX_FIELD(LaunchStep, arguments.back());
+        STAX_FIELD(LaunchStep, results);
         STAX_FIELD(LaunchStep, params[0]);
         STAX_FIELD(LaunchStep, work);
         STAX_FIELD(LaunchStep, empty_if_zero);
@@ -330,6 +331,8 @@ TEST(Program, InconsistenciesAreNoticed) {
       {"no last version that takes every shape",
        [](Program& p) { first<LaunchStep>(p).versions.back().guard = first<LaunchStep>(p).versions[0].guard; }},
       {"no versions", [](Program& p) { first<LaunchStep>(p).versions.clear(); }},
+      {"no results", [](Program& p) { first<LaunchStep>(p).results = 0; }},
+      {"more results than arguments", [](Program& p) { first<LaunchStep>(p).results = 9; }},
       {"no arguments", [](Program& p) { first<LaunchStep>(p).arguments.clear(); }},
       {"no segments", [](Program& p) { p.blocks[0].segments.clear(); }},
       {"segments out of order", [](Program& p) { std::swap(p.blocks[0].segments[1], p.blocks[0].segments[5]); }},

@@ -124,12 +124,13 @@ inline Program sample_program() {
   p.segment(0, 0, arena);
   p.step(0, LaunchStep{{{map, small, one, zero}, {map, kNone, most, sixty_four}},
                        {x, w, a},
+                       1,
                        {ne, least},
                        bytes,
                        bytes,
                        "Exp node 'e'"});
   p.step(0, CopyStep{a, b});
-  p.step(0, LaunchStep{{{scatter, kNone, one, zero}}, {a, b}, {ne}, bytes, bytes, "ScatterND node"});
+  p.step(0, LaunchStep{{{scatter, kNone, one, zero}}, {a, b}, 1, {ne}, bytes, bytes, "ScatterND node"});
   p.step(0, AliasStep{b, flat});
   p.step(0, CheckStep{truth, "node: {0} and {1} differ", {ne, chosen}});
   p.step(0, CheckStep{p.program.symbols.empty() ? zero : even, "odd {0}", {ne}});
@@ -188,9 +189,10 @@ inline Program sample_program() {
   const ValueRef next = p.value("next", DType::kF32, {body_extent, four}, p.times({body_extent, four, four}));
   p.program.blocks[3].inputs = {iteration, carried};
   p.segment(3, 8);
-  p.step(3,
-         LaunchStep{
-             {{map, kNone, one, zero}}, {carried, w, next}, {body_extent, one}, body_extent, body_extent, "Tanh node"});
+  p.step(
+      3,
+      LaunchStep{
+          {{map, kNone, one, zero}}, {carried, w, next}, 1, {body_extent, one}, body_extent, body_extent, "Tanh node"});
   p.program.blocks[3].outputs = {condition, next, next};
   const ExprRef last_extent = p.symbol_expr(last_rows), trips_extent = p.symbol_expr(trips);
   const ValueRef last = p.value("last", DType::kF32, {last_extent, four}, p.times({last_extent, four, four})),

@@ -70,9 +70,9 @@ std::shared_ptr<program::Program> doubling() {
   p.kernel("fault");
   p.segment(0, 0, bytes);
   p.step(0, program::CheckStep{relation, "Mul node '{odd}': m is {1} for an n of {0}", {ne, me}});
-  p.step(0, LaunchStep{{{0, kNone, ne, scratch}}, {x, t}, {ne}, work, ne, "Mul node 'first'"});
-  p.step(0, LaunchStep{{{0, kNone, ne, scratch}}, {t, y}, {ne}, work, ne, "Mul node 'second'"});
-  p.step(0, LaunchStep{{{1, kNone, one, zero}}, {y, y}, {ne}, one, one, "Gather node 'pick'"});
+  p.step(0, LaunchStep{{{0, kNone, ne, scratch}}, {x, t}, 1, {ne}, work, ne, "Mul node 'first'"});
+  p.step(0, LaunchStep{{{0, kNone, ne, scratch}}, {t, y}, 1, {ne}, work, ne, "Mul node 'second'"});
+  p.step(0, LaunchStep{{{1, kNone, one, zero}}, {y, y}, 1, {ne}, one, one, "Gather node 'pick'"});
   p.program.inputs = {{"x", x, {{n, 0}}}, {"z", z, {{m, 0}, {kNone, 4}}}};
   p.program.blocks[0].inputs = {x, z};
   p.program.blocks[0].outputs = {y};
@@ -179,7 +179,7 @@ TEST(Module, MemoryThatCannotBeHadLeavesItUsable) {
              y = p.value("y", DType::kF32, {ne, ne, ne}, bytes);
   p.kernel("double");
   p.segment(0, 0);
-  p.step(0, LaunchStep{{{0, kNone, one, scratch}}, {x, y}, {one}, one, one, "Expand node"});
+  p.step(0, LaunchStep{{{0, kNone, one, scratch}}, {x, y}, 1, {one}, one, one, "Expand node"});
   p.program.inputs = {{"x", x, {{n, 0}}}};
   p.program.blocks[0].inputs = {x};
   p.program.blocks[0].outputs = {y};
@@ -254,7 +254,7 @@ TEST(Module, VersionsAreChosenByTheirGuardsAndMayBeForced) {
       p.program.kernels.back().version = v;
     }
     p.segment(0, 0, zero);
-    p.step(0, LaunchStep{{{0, small, ne, zero}, {1, kNone, one, zero}}, {x, y}, {ne}, one, ne, "node"});
+    p.step(0, LaunchStep{{{0, small, ne, zero}, {1, kNone, one, zero}}, {x, y}, 1, {ne}, one, ne, "node"});
     p.program.inputs = {{"x", x, {{n, 0}}}};
     p.program.blocks[0].inputs = {x};
     p.program.blocks[0].outputs = {y};
@@ -400,7 +400,7 @@ TEST(ModuleOnADevice, LaunchesGetTheirGrid) {
   version.grid = {blocks, four, one};
   version.block = four;
   version.shared_bytes = bytes;
-  p.step(0, LaunchStep{{version}, {x, y}, {ne}, one, ne, "node"});
+  p.step(0, LaunchStep{{version}, {x, y}, 1, {ne}, one, ne, "node"});
   p.program.inputs = {{"x", x, {{n, 0}}}};
   p.program.blocks[0].inputs = {x};
   p.program.blocks[0].outputs = {y};

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row groups: several passes over each row. As for reductions, two forms, told apart by what is contiguous in memory:
+//   inner   the row itself is: each pass runs in lanes along it;
+//   outer   neighbouring rows are (a softmax over channels): a strip of rows is in lanes, and each pass is a serial loop around it. What was one
+//           number for a row is then a strip of them.
+#include <algorithm>
+#include <set>
+
+#include "loop/access.h"
+#include "loop/transform.h"
+#include "schedule/schedule.h"
+#include "schedule/step_list.h"
+
+namespace stax::schedule {
+
+using loop::Stmt;
+using symbolic::Expr;
+
+namespace {
+
+constexpr int64_t kStrip = 64;  // rows of one strip: four vectors of each accumulator
+constexpr int64_t kShort = 8;   // an axis of fewer elements leaves most lanes empty
+
+/// The innermost loops of the passes, each variable once.
+std::vector<loop::For> innermost_loops(const loop::Kernel& kernel) {
+  std::vector<loop::For> found;
+  loop::visit(kernel.body, [&](const Stmt& s) {
+    const auto* f = s->as<loop::For>();
+    if (f == nullptr) return;
+    bool is_innermost = true;
+    loop::visit(f->body, [&](const Stmt& inner) { is_innermost = is_innermost && inner->as<loop::For>() == nullptr; });
+    const bool is_known =
+        std::any_of(found.begin(), found.end(), [&](const loop::For& other) { return other.var == f->var; });
+    if (is_innermost && !is_known) found.push_back(*f);
+  });
+  return found;
+}
+
+bool is_short(const loop::For& f) { return f.extent.is_constant() && f.extent.constant() < kShort; }
+
+/// Loads of global buffers whose neighbours along `var` are adjacent in memory.
+int contiguous_loads(const loop::Kernel& kernel, Expr var) {
+  int count = 0;
+  loop::visit(kernel.body, [&](const Stmt& s) {
+    loop::visit_scalars(*s, [&](ir::Scalar root) {
+      ir::visit(root, [&](ir::Scalar x) {
+        if (x->kind != ir::ScalarKind::kLoad || x->slot >= kernel.arguments) return;
+        const auto stride = stride_of(kernel, x, var);
+        count += stride && stride->is_constant(1) ? 1 : 0;
+      });
+    });
+  });
+  return count;
+}
+
+}  // namespace
+
+Versions schedule_rows(const loop::Kernel& kernel, const NestForm& form) {
+  const std::vector<loop::For> inner = innermost_loops(kernel);
+  StepList steps(names_of(form.outer));
+  const std::string lanes = std::to_string(lanes_of(kernel));
+  int along_inner = 0;
+  bool all_short = true;
+  for (const loop::For& f : inner) {
+    along_inner += contiguous_loads(kernel, f.var);
+    all_short = all_short && is_short(f);
+  }
+  const bool has_long_rows = !form.outer.empty() && !is_short(form.outer.back());
+  const int along_rows = has_long_rows ? contiguous_loads(kernel, form.outer.back().var) : 0;
+  if (!has_long_rows || (along_inner >= along_rows && !all_short)) {
+    for (const loop::For& f : inner) steps.step("vectorize " + loop::loop_name(f.var) + " " + lanes);
+    steps.parallelize_first(form.outer.size());
+    return {{steps.str(), {}}};
+  }
+  const loop::For& last = form.outer.back();
+  const std::string row = loop::loop_name(last.var);
+  if (last.extent.is_constant() && last.extent.constant() <= kStrip) {
+    steps.step("sink " + row);
+    steps.step("vectorize " + row + " " + lanes);
+    steps.parallelize_first(form.outer.size() - 1);
+  } else {
+    steps.split(row, kStrip, "bounded");
+    steps.step("sink " + row + "i");
+    steps.step("vectorize " + row + "i " + lanes);
+    steps.parallelize_first(form.outer.size());
+  }
+  return {{steps.str(), {}}};
+}
+
+}  // namespace stax::schedule
