@@ -129,11 +129,15 @@ void import_scatter_elements(Node& n) {
     check_equal(b, updates->type.extents[k], indices->type.extents[k], axis_of_input(k, updates));
     if (k != axis) check_fits(b, indices->type.extents[k], x->type.extents[k], k, indices);
   }
-  n.output(0, b.scatter(x, indices->type.extents, reduction_of(n), [&](Body& body) {
+  const Combiner reduction = reduction_of(n);
+  // max and min compare, other than those of ScatterND: an update that is NaN is not greater and not less than what is there.
+  const bool compares = (reduction == Combiner::kMax || reduction == Combiner::kMin) && ir::is_float(x->type.dtype);
+  n.output(0, b.scatter(x, indices->type.extents, reduction, [&](Body& body) {
     Builder::ScatterPoint point;
     for (const Expr i : body.i) point.index.push_back(body.index(i));
     point.index[axis] = load_index(body, indices, body.i, x->type.extents[axis]);
     point.value = body.load(updates, body.i);
+    if (compares) point.guard = ir::unary(ScalarOp::kNot, ir::unary(ScalarOp::kIsNan, point.value));
     return point;
   }));
 }

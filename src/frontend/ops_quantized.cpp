@@ -49,7 +49,10 @@ DynamicRange quantize_dynamically(Builder& b, Value* x) {
     return ir::select(ir::equal(hi, lo), body.number(f, 1), rounded_quotient(range, body.number(f, 255)));
   });
   r.zero = b.map({}, [&](Body& body) {
-    return quantized(body, DType::kU8, -rounded_quotient(body.load(bottom), body.load(r.scale)), body.number(f, 0));
+    const Scalar steps = ir::unary(ScalarOp::kRoundEven, -rounded_quotient(body.load(bottom), body.load(r.scale)));
+    // Never below 0; what is no number, of a range without an end, is the greatest one.
+    const Scalar greatest = body.number(f, greatest_integer(DType::kU8));
+    return ir::cast(DType::kU8, ir::select(ir::less(steps, greatest), steps, greatest));
   });
   r.y = b.map(x->type.extents, [&](Body& body) {
     const Scalar steps = rounded_quotient(body.load(x, body.i), body.load(r.scale));

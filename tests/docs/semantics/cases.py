@@ -172,6 +172,12 @@ case("quantize", "float[n] x => uint8[n] y", "s = Constant<value_float=0.1>()\nz
      {"y": of(np.uint8, 2, 0, 2, 4)})
 case("quantize-constant", "float[n] x => uint8[n] y, float s, uint8 z", "y, s, z = DynamicQuantizeLinear(x)", {"x": f(0, 0)},
      {"y": of(np.uint8, 0, 0), "s": np.float32(1), "z": np.uint8(0)})
+case("quantize-infinite", "float[n] x => uint8[n] y, float s, uint8 z", "y, s, z = DynamicQuantizeLinear(x)", {"x": f(INF, -INF, 1)},
+     {"y": of(np.uint8, 0, 0, 255), "s": np.float32(INF), "z": np.array(255, np.uint8)})
+case("quantize-infinite", "float[n] x => uint8[n] y, float s, uint8 z", "y, s, z = DynamicQuantizeLinear(x)", {"x": f(INF, -3, 1)},
+     {"y": of(np.uint8, 0, 0, 0), "s": np.float32(INF), "z": np.array(0, np.uint8)})
+case("quantize-infinite", "float[n] x => uint8[n] y, float s, uint8 z", "y, s, z = DynamicQuantizeLinear(x)", {"x": f(NAN, -3, 1)},
+     {"y": of(np.uint8, 0, 0, 0), "s": np.float32(NAN), "z": np.array(255, np.uint8)})
 case("half-chain", "float16[n] x, float16[n] w => float16[n] y", "t = Add(x, w)\ny = Sub(t, x)", {"x": half(2048), "w": half(1)}, {"y": half(1)}, on={"reference": {"y": half(0)}})
 case("float-chain", "float[n] x => int32[n] y", "h = Constant<value_float=0.1>()\nq = Div(x, h)\ny = Cast<to=6>(q)", {"x": f(0.7)}, {"y": of(np.int32, 7)})
 
@@ -209,7 +215,10 @@ case("one-hot", "int64[m] j => float[m, k] y", "d = Constant<value_int=2>()\nv =
      {"y": f([1, 0], [0, 1], [0, 0], [0, 0])})
 case("scatter-twice", "float[n] x, int64[m] j, float[m] u => float[n] y, float[n] z", 'y = ScatterElements(x, j, u)\nz = ScatterElements<reduction="add">(x, j, u)',
      {"x": f(0, 0), "j": i(1, 1), "u": f(5, 6)}, {"y": f(0, 6), "z": f(0, 11)})
-case("scatter-twice", "float[n] x, int64[m, 1] j, float[m] u => float[n] y", 'y = ScatterND<reduction="max">(x, j, u)', {"x": f(0, 0), "j": i([1], [1]), "u": f(5, NAN)}, {"y": f(0, NAN)})
+case("scatter-nan", "float[n] x, int64[m, 1] j, float[m] u => float[n] y, float[n] z", 'y = ScatterND<reduction="max">(x, j, u)\nz = ScatterND<reduction="min">(x, j, u)',
+     {"x": f(0, 0, NAN), "j": i([1], [1], [2]), "u": f(5, NAN, 1)}, {"y": f(0, NAN, NAN), "z": f(0, NAN, NAN)})
+case("scatter-nan", "float[n] x, int64[m] j, float[m] u => float[n] y, float[n] z", 'y = ScatterElements<reduction="max">(x, j, u)\nz = ScatterElements<reduction="min">(x, j, u)',
+     {"x": f(0, 0, NAN, 7), "j": i(1, 1, 1, 2, 3), "u": f(5, NAN, -2, 1, NAN)}, {"y": f(0, 5, NAN, 7), "z": f(0, -2, NAN, 7)})
 
 # ---- shapes that arrive with the call
 
