@@ -96,7 +96,12 @@ void import_dft(Node& n) {
 
 void import_stft(Node& n) {
   Builder& b = n.b();
-  Value *x = n.input_of_rank(0, 3), *window = n.optional(2);
+  // A real signal may leave out the last extent of 1, as PyTorch's exporter does.
+  Value* x = n.input(0);
+  x = x->type.has_static_rank() && x->type.static_rank() == 2
+          ? b.reshape(x, {b.extent(x, 0), b.extent(x, 1), one_of(b)})
+          : n.input_of_rank(0, 3);
+  Value* window = n.optional(2);
   const DType type = n.dtype(), t = product_accumulator(type);
   const Expr step = n.exact_ints(n.input(1), 1, {1, symbolic::kMaxExtent})[0];
   const Expr signal = b.extent(x, 1), channels = b.extent(x, 2);

@@ -42,6 +42,9 @@ TEST(Signal, FramesOfASignal) {
   const Literal x = floats({1, 4, 1}, {1, 2, 3, 4});
   expect_tensor(apply("STFT", {x, int_scalar(1), floats({2}, {1, 10})}), {1, 3, 2, 2},
                 {21, 0, -19, 0, 32, 0, -28, 0, 43, 0, -37, 0}, 1e-4);
+  // A real signal without its last extent of 1.
+  expect_tensor(apply("STFT", {floats({2, 3}, {1, 2, 3, 4, 5, 6}), int_scalar(1), kNone, int_scalar(2)}), {2, 2, 2, 2},
+                {3, 0, -1, 0, 5, 0, -1, 0, 9, 0, -1, 0, 11, 0, -1, 0}, 1e-4);
 }
 
 TEST(Signal, Windows) {
