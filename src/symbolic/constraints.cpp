@@ -58,9 +58,13 @@ class ConstraintFacts final : public Facts {
   Effort effort() const override { return set_.truths_.empty() ? Effort{} : Effort{6, 400}; }
 
   bool prove_further(const Polynomial& p, int64_t bound, Search search) const override {
+    // Long sums against many facts: the attempts cost, too.
+    constexpr int kAttemptsPerStep = 256;
+    int attempts = 0;
     for (const Polynomial& gap : gaps()) {
       for (const Term& term : p.terms) {
         for (const Term& part : gap.terms) {
+          if (++attempts % kAttemptsPerStep == 0 && --*search.steps < 0) return false;
           const std::optional<Term> scale = divide(term, part);
           if (!scale || range(Polynomial(*scale)).lo < 0) continue;
           Polynomial rest = p;

@@ -22,6 +22,8 @@ namespace {
 
 // Folding takes no more than a few seconds for the largest op.
 constexpr int64_t kMaxFoldedSteps = int64_t{1} << 25;
+// The parts of an extent beyond which it gets a name.
+constexpr int kLargestExtent = 256;
 constexpr int64_t kAlwaysFoldedBytes = int64_t{1} << 20;
 constexpr int64_t kFewWeightBytes = 4096;
 std::string spell(Expr e) { return e.is_constant() ? std::to_string(e.constant()) : e.str(); }
@@ -159,6 +161,35 @@ void prune_operands(std::vector<Value*>& operands, size_t kept, const std::vecto
     });
   }
   operands = std::move(remaining);
+}
+
+// Whether an expression, written out, has more than `limit` parts.
+bool is_larger(Expr e, int limit) {
+  int left = limit;
+  const std::function<bool(Expr)> count = [&](Expr part) {
+    if (--left < 0) return false;
+    return std::all_of(part.args().begin(), part.args().end(), count);
+  };
+  return !count(e);
+}
+
+// Extents are made of extents: an expression that has its operand twice doubles with every layer. A large one gets a
+// symbol, bound to its value at run time, and growth begins anew. What relates it to others is lost, which costs a check
+// where two such meet; so it has to be large.
+Expr name_if_large(Builder& b, Expr e) {
+  if (!is_larger(e, kLargestExtent)) return e;
+  for (Block* block = &b.block(); block != nullptr; block = block->parent ? block->parent->block : nullptr) {
+    for (const auto& op : block->ops) {
+      if (op->kind() != OpKind::kBind || op->defines.size() != 1) continue;
+      const auto& contents = op->operands[0]->contents;
+      if (contents && contents->size() == 1 && (*contents)[0] == e) return op->defines[0];
+    }
+  }
+  Interval range = b.graph().constraints.range(e);
+  range.lo = std::max<int64_t>(range.lo, 0);
+  const Expr symbol = b.new_symbol("extent", range);
+  b.graph().add_op(b.block(), Bind{}, {b.int_scalar(e)}, {}, {symbol}, b.source);
+  return symbol;
 }
 
 }  // namespace
@@ -405,6 +436,7 @@ Value* Builder::reduce(Combiner combiner, DType accumulate, std::vector<Expr> ex
 
 Value* Builder::reduce_ranked(Combiner combiner, DType accumulate, std::vector<Expr> extents, Expr rank,
                               const std::vector<Expr>& reductions, const BodyFn& body, const EpilogueFn& epilogue) {
+  for (Expr& extent : extents) extent = name_if_large(*this, extent);
   Body spelled;
   spelled.builder_ = this;
   Axes axes = make_axes(extents, false);

@@ -43,29 +43,35 @@ Block* block_of(Graph& graph, Block& current, const Value* v) {
   return nullptr;
 }
 
-// Values from which the elements of `v` follow by integer arithmetic and that are not known themselves, or false. Only
-// ops whose contents infer_contents can find are looked through.
-bool collect_leaves(Graph& graph, Block& current, Value* v, std::vector<Value*>& order, std::vector<Value*>& leaves,
-                    int64_t& elements) {
-  if (v->contents || std::find(order.begin(), order.end(), v) != order.end()) return true;
-  if (!may_be_known(v)) return false;
-  const bool computed = v->producer != nullptr && v->result == 0 &&
-                        (v->producer->as<Compute>() != nullptr || v->producer->as<Reshape>() != nullptr) &&
-                        !v->producer->operands.empty();
-  if (computed) {
-    const bool found = std::all_of(v->producer->operands.begin(), v->producer->operands.end(), [&](Value* operand) {
-      return collect_leaves(graph, current, operand, order, leaves, elements);
-    });
-    if (!found) return false;
-  } else {
-    if (std::find(leaves.begin(), leaves.end(), v) != leaves.end()) return true;
+// Values from which the elements of `v` follow by integer arithmetic and that are not known themselves, or false. Where
+// the operands of an op cannot be followed (floats, tensors of many elements), its result is such a value itself.
+struct Leaves {
+  std::vector<Value*> order;  // what has been seen, operands before results
+  std::vector<Value*> leaves;
+  int64_t elements = 0;  // of the leaves
+
+  bool collect(Graph& graph, Block& current, Value* v) {
+    if (v->contents || std::find(order.begin(), order.end(), v) != order.end()) return true;
+    if (!may_be_known(v)) return false;
+    const bool computed = v->producer != nullptr && v->result == 0 &&
+                          (v->producer->as<Compute>() != nullptr || v->producer->as<Reshape>() != nullptr) &&
+                          !v->producer->operands.empty();
+    if (computed) {
+      const Leaves before = *this;
+      if (std::all_of(v->producer->operands.begin(), v->producer->operands.end(),
+                      [&](Value* operand) { return collect(graph, current, operand); })) {
+        order.push_back(v);
+        return true;
+      }
+      *this = before;
+    }
     elements += *constant_count(v->type);
     if (elements > kMaxBoundElements || block_of(graph, current, v) == nullptr) return false;
     leaves.push_back(v);
+    order.push_back(v);
+    return true;
   }
-  order.push_back(v);
-  return true;
-}
+};
 
 // Adds the Bind that makes `symbols` the elements of `v`: directly behind its producer, so that every user of `v` may
 // use them.
@@ -82,9 +88,10 @@ using BindFn = std::function<std::vector<Expr>(Value* leaf, Interval range)>;
 
 // Gives `v` contents that follow from bound leaves, where they do; changes nothing otherwise.
 void infer_from_leaves(Graph& graph, Block& current, Value* v, const BindFn& bind, const std::string& source) {
-  std::vector<Value*> order, leaves;
-  int64_t elements = 0;
-  if (!collect_leaves(graph, current, v, order, leaves, elements) || (leaves.size() == 1 && leaves[0] == v)) return;
+  Leaves found;
+  if (!found.collect(graph, current, v) || (found.leaves.size() == 1 && found.leaves[0] == v)) return;
+  const std::vector<Value*>& order = found.order;
+  const std::vector<Value*>& leaves = found.leaves;
   for (Value* leaf : leaves) leaf->contents = bind(leaf, {});
   std::vector<Value*> inferred;
   for (Value* each : order) {

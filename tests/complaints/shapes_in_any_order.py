@@ -124,5 +124,28 @@ def test_no_operator_ties_two_dims_that_it_does_not_have_to(folder):
         h.same(h.run_one(folder, model, f), h.oracle(model, f), op, atol=1e-4)
 
 
+def causal_stages(count):
+    """Stages y = x + tail of pad(x, 2 in front, e behind), where e, always 0, is computed in floats: ceil((n - 3) / 1 + 1) + 2 - n, as exporters write the padding of causal convolutions."""
+    constants = {"three": np.int64(3), "one": np.float32(1), "two": np.int64(2), "at": np.int64(1), "first": np.array([0, 2, 0]), "axis0": np.array([0]), "axis1": np.array([1]), "from": np.array([1]), "to": np.array([-1])}
+    nodes, x = [], "x"
+    for k in range(count):
+        t = lambda name: f"{name}{k}"
+        nodes += [n("Shape", x, t("s")), n("Gather", f"{t('s')} at", t("n")), n("Sub", f"{t('n')} three", t("a")), n("Cast", t("a"), t("b"), to=h.FLOAT), n("Div", f"{t('b')} one", t("c")), n("Add", f"{t('c')} one", t("d")),
+                  n("Ceil", t("d"), t("e")), n("Cast", t("e"), t("f"), to=h.INT64), n("Add", f"{t('f')} two", t("g")), n("Sub", f"{t('g')} {t('n')}", t("i")), n("Unsqueeze", f"{t('i')} axis0", t("j")), n("Concat", f"first {t('j')}", t("k"), axis=0),
+                  n("Pad", f"{x} {t('k')}", t("p"), mode="reflect"), n("Slice", f"{t('p')} from to axis1", t("q")), n("Add", f"{x} {t('q')}", t("y"))]
+        x = t("y")
+    return h.model(nodes, {"x": (h.FLOAT, [None, None])}, [x], constants), x
+
+
+def test_sizes_computed_in_floats_in_every_layer(folder):
+    model, last = causal_stages(24)
+    feeds = [{"x": h.normal(RNG, b, k)} for b, k in ((2, 9), (1, 3), (3, 40), (1, 1000), (5, 4))]
+    for got, f in zip(h.run(folder, model, feeds).outputs, feeds):
+        x = f["x"].astype(np.float64)
+        for _ in range(24):
+            x = x + np.pad(x, ((0, 0), (2, 0)), "reflect")[:, 1:-1]
+        h.same(got[last], x.astype(np.float32), f"shape {x.shape}", rtol=1e-4, atol=1e-4 * np.abs(x).max())
+
+
 if __name__ == "__main__":
     h.main()

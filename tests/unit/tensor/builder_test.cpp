@@ -176,6 +176,25 @@ TEST_F(BuilderTest, HostIntsOfDataBindTheValueItself) {
   EXPECT_NE(message_of([&] { run({item(DType::kF32, {1}, {-1})}); }), "no error");
 }
 
+TEST_F(BuilderTest, HostIntsKeepTheElementsThatAreKnown) {
+  // [0, ceil(n / 2 + 0.25), n]: a size that went through floats beside others that did not.
+  const Expr n = dim("n");
+  Value* x = input("x", DType::kF32, {n});
+  Value* half = b.binary(ScalarOp::kDiv, b.cast(b.int_scalar(n), DType::kF32), b.constant(DType::kF32, 2));
+  Value* up =
+      b.cast(b.unary(ScalarOp::kCeil, b.binary(ScalarOp::kAdd, half, b.constant(DType::kF32, 0.25))), DType::kI64);
+  const auto vector_of = [&](Value* v) { return b.reshape(v, {number(1)}); };
+  Value* sizes = b.concat({vector_of(b.constant(DType::kI64, 0)), vector_of(up), b.ints({n})}, 0);
+  const std::vector<Expr> known = b.host_ints(sizes);
+  ASSERT_EQ(known.size(), 3U);
+  EXPECT_TRUE(known[0].is_constant(0));
+  EXPECT_TRUE(known[1].is_symbol());
+  EXPECT_EQ(known[2], n);
+  output(b.map({known[1]}, [&](Body& body) { return body.index(body.i[0] + known[2]); }));
+  EXPECT_EQ(run({item(DType::kF32, {3}, {0, 0, 0})}), (std::vector<double>{3, 4}));
+  (void)x;
+}
+
 TEST_F(BuilderTest, HostIntsInARange) {
   EXPECT_EQ(message_of([&] { b.host_int(b.constant(DType::kI64, 7), {-2, 1}); }),
             "'value0' is 7, which is outside -2 .. 1");
