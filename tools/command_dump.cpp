@@ -146,7 +146,7 @@ int dump(const DumpOptions& o) {
   auto has = [&](const char* s) { return std::find(o.stages.begin(), o.stages.end(), s) != o.stages.end(); };
   if (has("import")) out.text("import", tensor::print(*graph));
   compile::PassContext passes;
-  compile::optimize(*graph, passes, target);
+  compile::optimize(*graph, passes);
   if (has("tensor")) out.text("tensor", tensor::print(*graph));
   if (std::all_of(o.stages.begin(), o.stages.end(),
                   [](const std::string& s) { return s == "import" || s == "tensor"; }))

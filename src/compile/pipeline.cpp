@@ -7,7 +7,7 @@
 
 namespace stax::compile {
 
-void optimize(tensor::Graph& graph, const PassContext& context, const ir::Target& target) {
+void optimize(tensor::Graph& graph, const PassContext& context) {
   // Importers spell operators literally; one form for each meaning makes everything below simpler.
   run_pass("canonicalize", tensor::canonicalize, graph, context);
   // Quantized factors as they are stored. Before constants are folded, which makes floats of them.
@@ -29,10 +29,9 @@ void optimize(tensor::Graph& graph, const PassContext& context, const ir::Target
   run_pass("fuse_ops", tensor::fuse_ops, graph, context);
   // Fusion leaves producers behind, which would count as readers.
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
-  // Kernels that go over the same rows one after the other. After fusion, which settles what one kernel computes. Schedules for GPUs have no form
-  // for several passes yet.
+  // Kernels that go over the same rows one after the other. After fusion, which settles what one kernel computes.
   // From here on: every Compute and every RowGroup is one kernel.
-  if (!target.is_gpu) run_pass("group_rows", tensor::group_rows, graph, context);
+  run_pass("group_rows", tensor::group_rows, graph, context);
   // Weights in the order in which kernels read them. After fusion, which asks for the plain form.
   run_pass("pack_weights", tensor::pack_weights, graph, context);
   run_pass("fold_constants", tensor::fold_constants, graph, context);
@@ -43,7 +42,7 @@ void optimize(tensor::Graph& graph, const PassContext& context, const ir::Target
 
 Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
   const ir::Target& target = ir::find_target(options.target);
-  optimize(graph, options.passes, target);
+  optimize(graph, options.passes);
   Compiled compiled;
   // Lowers each op to naive loops, schedules them, and shares kernels of equal text.
   // From here on: a program of steps; no tensor IR.

@@ -35,7 +35,7 @@ struct Compiled {
 Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options);
 
 /// The parts, in order.
-void optimize(tensor::Graph& graph, const PassContext& context, const ir::Target& target = ir::find_target("cpu"));
+void optimize(tensor::Graph& graph, const PassContext& context);
 Compiled build_program(tensor::Graph& graph, const ir::Target& target);
 void plan_memory(program::Program& program);
 
