@@ -5,36 +5,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "runtime/flush_denormals.h"
 #include "runtime/host_workers.h"
 #include "runtime/runtime.h"
 #include "support/cpu.h"
 #include "support/error.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace stax::runtime {
 namespace {
-
-/// Denormals count as zero while it lives, in this thread.
-class FlushDenormals {
- public:
-  explicit FlushDenormals(bool on) : on_(on) {
-#if defined(__x86_64__)
-    if (on_) saved_ = _mm_getcsr(), _mm_setcsr(saved_ | 0x8040u);
-#endif
-  }
-  ~FlushDenormals() {
-#if defined(__x86_64__)
-    if (on_) _mm_setcsr(saved_);
-#endif
-  }
-
- private:
-  bool on_;
-  unsigned saved_ = 0;
-};
 
 using KernelEntry = void (*)(void* const* buffers, const int64_t* params, int64_t begin, int64_t end, void* scratch,
                              Fault* fault);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "runtime/cuda.h"
+#include "runtime/flush_denormals.h"
 #include "session/devices.h"
 #include "session/launch_log.h"
 #include "support/error.h"
@@ -21,12 +22,17 @@ namespace {
 /// Kernels by the loop interpreter.
 class LoopDevice final : public runtime::HostDevice {
  public:
-  explicit LoopDevice(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
+  LoopDevice(std::vector<loop::Kernel> kernels, std::shared_ptr<const program::Program> program)
+      : kernels_(std::move(kernels)), program_(std::move(program)) {}
   std::string name() const override { return "loop interpreter"; }
-  void launch(const runtime::Launch& l) override { loop::interpret(kernels_[l.kernel], l.buffers, l.params); }
+  void launch(const runtime::Launch& l) override {
+    runtime::FlushDenormals flush(program_->kernels[l.kernel].flush_denormals);
+    loop::interpret(kernels_[l.kernel], l.buffers, l.params);
+  }
 
  private:
   std::vector<loop::Kernel> kernels_;
+  std::shared_ptr<const program::Program> program_;
 };
 
 std::vector<Port> ports_of(const program::Program& p, bool inputs) {
@@ -56,7 +62,7 @@ class ProgramSession final : public Session {
     if (device_ == "loop") {
       if (kernels.empty())
         for (const auto& k : program->kernels) kernels.push_back(loop::parse_kernel(k.loop_text));
-      device = std::make_unique<LoopDevice>(std::move(kernels));
+      device = std::make_unique<LoopDevice>(std::move(kernels), program);
     } else if (device_ == "sim") {
       device = open_sim(*program);
     } else if (device_ == "cuda") {
