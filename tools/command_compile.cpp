@@ -33,6 +33,7 @@ int compile_command(const CompileOptions& o) {
 void add_compile(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   auto o = std::make_shared<CompileOptions>();
   CLI::App* c = app.add_subcommand("compile", "Compile a model into a .stax file");
+  c->footer("  stax compile m.onnx -o m.stax --dim batch=1..8\n  stax run m.stax --inputs a.npz");
   c->add_option("model", o->model, "an ONNX file or .stax text")->required();
   c->add_option("-o,--output", o->output, "the .stax file to write")->required();
   c->add_option("--target", o->target,

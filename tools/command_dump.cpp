@@ -2,6 +2,7 @@
 // stax dump: the IR at any stage.
 #include <cstdio>
 #include <filesystem>
+#include <regex>
 #include <set>
 #include <tuple>
 
@@ -11,8 +12,10 @@
 #include "emit/emit_gpu.h"
 #include "emit/registers.h"
 #include "loop/transform.h"
+#include "program/at_shape.h"
 #include "session/npz.h"
 #include "support/error.h"
+#include "support/nearest.h"
 
 namespace stax::tool {
 namespace {
@@ -25,14 +28,49 @@ struct DumpOptions {
   bool quiet = false;
 };
 
-// The condition under which the first launch of a kernel takes it.
-std::string guard_of(const program::Program& p, uint32_t kernel) {
+/// How a kernel is first launched.
+struct Use {
+  std::string guard, call;
+};
+/// Of the kernels that are launched at a shape, or of all (null).
+std::map<uint32_t, Use> uses_of(const program::Program& p, const program::AtShape* at) {
+  std::map<uint32_t, Use> uses;
+  const auto shown = [&](program::ExprRef e) {
+    const auto known = at ? at->value(e) : std::nullopt;
+    return known ? std::to_string(*known) : program::text_of(p, e);
+  };
   for (const program::BlockSpec& block : p.blocks)
-    for (const program::Step& step : block.steps)
-      if (const auto* launch = std::get_if<program::LaunchStep>(&step))
-        for (const program::LaunchVersion& v : launch->versions)
-          if (v.kernel == kernel) return v.guard == program::kNone ? "true" : program::text_of(p, v.guard);
-  return "never";
+    for (const program::Step& step : block.steps) {
+      const auto* launch = std::get_if<program::LaunchStep>(&step);
+      if (!launch || (at && !at->launches(*launch))) continue;
+      const auto chosen = at ? at->version(*launch) : std::nullopt;
+      for (size_t v = 0; v < launch->versions.size(); ++v) {
+        if (chosen && v != *chosen) continue;
+        const program::LaunchVersion& version = launch->versions[v];
+        std::string params;
+        for (program::ExprRef e : launch->params) params += (params.empty() ? "" : ", ") + shown(e);
+        uses.try_emplace(version.kernel,
+                         Use{version.guard == program::kNone ? "true" : program::text_of(p, version.guard),
+                             fmt::format("{} iterations, parameters ({}), {} scratch bytes", shown(version.iterations),
+                                         params, shown(version.scratch_bytes))});
+      }
+    }
+  return uses;
+}
+
+/// Different vector registers that assembly names.
+int vector_registers(const std::string& assembly) {
+  std::set<std::string> used;
+  static const std::regex kRegister("%[xyz]mm([0-9]+)");
+  for (std::sregex_iterator it(assembly.begin(), assembly.end(), kRegister), end; it != end; ++it)
+    used.insert((*it)[1]);
+  return static_cast<int>(used.size());
+}
+
+/// "unknown stage 'tensro', did you mean 'tensor'?"
+std::string meant(const std::string& typed, const std::vector<std::string>& known) {
+  const std::string near = nearest(typed, known);
+  return near.empty() ? "" : ", did you mean '" + near + "'?";
 }
 
 class Dump {
@@ -50,16 +88,23 @@ class Dump {
     session::write_file_atomically((std::filesystem::path(o_.outputs) / name).string(),
                                    {reinterpret_cast<const uint8_t*>(content.data()), content.size()});
   }
+  /// `at`: only kernels that are launched at that shape; null: all.
   void kernels(const std::string& stage, const compile::Compiled& compiled, const ir::Target& target,
+               const program::AtShape* at,
                const std::function<std::string(size_t)>& show) {
+    const std::map<uint32_t, Use> uses = uses_of(*compiled.program, at);
     bool found = o_.kernel.empty();
     for (size_t k = 0; k < compiled.kernels.size(); ++k) {
       const loop::Kernel& kernel = compiled.kernels[k];
       if (!o_.kernel.empty() && kernel.name != o_.kernel) continue;
       found = true;
+      const auto use = uses.find(static_cast<uint32_t>(k));
+      if (at && use == uses.end()) continue;
       const program::KernelSpec& spec = compiled.program->kernels[k];
       // PTX has comments of this form, too.
-      std::string content = "// " + kernel.name + ": " + kernel.kernel_class + ", from " + spec.source + "\n" + show(k);
+      std::string content = "// " + kernel.name + ": " + kernel.kernel_class + ", from " + spec.source + "\n";
+      if (at) content += "// at this shape: " + use->second.call + "\n";
+      content += show(k);
       if (o_.outputs.empty()) {
         if (!o_.quiet) std::printf("%s\n", content.c_str());
         continue;
@@ -71,7 +116,7 @@ class Dump {
       json entry = {{"name", spec.family},
                     {"version", spec.version},
                     {"class", kernel.kernel_class},
-                    {"guard", guard_of(*compiled.program, static_cast<uint32_t>(k))},
+                    {"guard", use == uses.end() ? "never" : use->second.guard},
                     {"file", file},
                     {"entry", spec.entry},
                     {"parameters", params}};
@@ -86,13 +131,18 @@ class Dump {
         entry["static_shared_bytes"] = thread::static_shared_bytes(threads);
         entry["dynamic_shared_bytes"] = number_or_text(thread::dynamic_shared_bytes(threads));
         entry["predicted_registers"] = emit::predicted_registers(threads, target);
+      } else {
+        entry["block"] = 1;
+        entry["static_shared_bytes"] = entry["dynamic_shared_bytes"] = 0;
+        entry["predicted_registers"] = vector_registers(emit::emit_asm_text(kernel, emit::host_isa()));
       }
       list_.push_back(std::move(entry));
     }
     if (!found) {
       std::vector<std::string> names;
       for (const loop::Kernel& kernel : compiled.kernels) names.push_back(kernel.name);
-      user_error("there is no kernel '{}' in this model; its kernels are {}", o_.kernel, fmt::join(names, ", "));
+      user_error("there is no kernel '{}' in this model{}; its kernels are {}", o_.kernel, meant(o_.kernel, names),
+                 fmt::join(names, ", "));
     }
   }
   void close() const {
@@ -138,39 +188,54 @@ int dump(const DumpOptions& o) {
                                                "mapping", "thread", "ptx",  "cuda", "hip", "opencl"};
   for (const std::string& s : o.stages) {
     if (s == "standalone") unsupported("stage '{}' is not in this build", s);
-    if (!kKnown.count(s)) user_error("unknown stage '{}'; known ones are {}", s, fmt::join(kKnown, ", "));
+    if (!kKnown.count(s))
+      user_error("unknown stage '{}'{}; known ones are {}", s, meant(s, {kKnown.begin(), kKnown.end()}),
+                 fmt::join(kKnown, ", "));
   }
   const ir::Target& target = target_of(o);
   auto graph = session::load_graph(o.model, parse_dims(o.dims));
   Dump out(o);
   auto has = [&](const char* s) { return std::find(o.stages.begin(), o.stages.end(), s) != o.stages.end(); };
-  if (has("import")) out.text("import", tensor::print(*graph));
+  if (has("import"))
+    out.text("import", "// imported: " + compile::describe(compile::sketch(*graph)) + "\n" + tensor::print(*graph));
+  std::string changes;
+  compile::Sketch before = compile::sketch(*graph);
   compile::PassContext passes;
+  passes.source = [&] { return session::load_graph(o.model, parse_dims(o.dims)); };
+  if (has("tensor"))
+    passes.observer = [&](std::string_view pass, const tensor::Graph& after) {
+      compile::Sketch now = compile::sketch(after);
+      changes += fmt::format("// pass {}: {}\n", pass, compile::describe_change(before, now));
+      before = std::move(now);
+    };
   compile::optimize(*graph, passes);
-  if (has("tensor")) out.text("tensor", tensor::print(*graph));
+  if (has("tensor")) out.text("tensor", changes + tensor::print(*graph));
   if (std::all_of(o.stages.begin(), o.stages.end(),
                   [](const std::string& s) { return s == "import" || s == "tensor"; }))
     return 0;
   compile::Compiled compiled = compile::build_program(*graph, target);
   compile::plan_memory(*compiled.program);
+  std::optional<program::AtShape> shape;
+  if (!o.at.empty()) shape.emplace(*compiled.program, parse_at(o.at));
+  const program::AtShape* at = shape ? &*shape : nullptr;
   const auto& loops = compiled.kernels;
   const auto& threads = compiled.thread_kernels;
-  if (has("loop")) out.kernels("loop", compiled, target, [&](size_t k) { return loop::print(loops[k]); });
+  if (has("loop")) out.kernels("loop", compiled, target, at, [&](size_t k) { return loop::print(loops[k]); });
   if (has("llvm"))
-    out.kernels("ll", compiled, target, [&](size_t k) { return emit::emit_llvm_text(loops[k], emit::host_isa()); });
+    out.kernels("ll", compiled, target, at, [&](size_t k) { return emit::emit_llvm_text(loops[k], emit::host_isa()); });
   if (has("asm"))
-    out.kernels("s", compiled, target, [&](size_t k) { return emit::emit_asm_text(loops[k], emit::host_isa()); });
-  if (has("mapping")) out.kernels("mapping", compiled, target, [&](size_t k) { return mapping_of(compiled, k); });
-  if (has("thread")) out.kernels("thread", compiled, target, [&](size_t k) { return thread::print(threads[k]); });
+    out.kernels("s", compiled, target, at, [&](size_t k) { return emit::emit_asm_text(loops[k], emit::host_isa()); });
+  if (has("mapping")) out.kernels("mapping", compiled, target, at, [&](size_t k) { return mapping_of(compiled, k); });
+  if (has("thread")) out.kernels("thread", compiled, target, at, [&](size_t k) { return thread::print(threads[k]); });
   constexpr std::tuple<const char*, const char*, ir::CodeFormat> kTexts[] = {{"ptx", "ptx", ir::CodeFormat::kPtx},
                                                                              {"cuda", "cu", ir::CodeFormat::kCuda},
                                                                              {"hip", "hip", ir::CodeFormat::kHip},
                                                                              {"opencl", "cl", ir::CodeFormat::kOpencl}};
   for (const auto& [stage, extension, format] : kTexts)
     if (has(stage))
-      out.kernels(extension, compiled, target, [&](size_t k) { return emit::emit_gpu(threads[k], format, target); });
+      out.kernels(extension, compiled, target, at, [&](size_t k) { return emit::emit_gpu(threads[k], format, target); });
   out.close();
-  if (has("plan")) out.text("plan", program::print(*compiled.program));
+  if (has("plan")) out.text("plan", at ? program::print(*compiled.program, *at) : program::print(*compiled.program));
   return 0;
 }
 
@@ -179,6 +244,12 @@ int dump(const DumpOptions& o) {
 void add_dump(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   auto o = std::make_shared<DumpOptions>();
   CLI::App* c = app.add_subcommand("dump", "Show a model's IR");
+  c->footer(
+      "  stax dump m.onnx --stage import,tensor           the graph before and after the passes, and what each "
+      "changed\n"
+      "  stax dump m.onnx --stage loop --kernel map_0     one kernel's loops, with its schedule\n"
+      "  stax dump m.onnx --stage plan --at batch=4       steps, versions and memory at one shape\n"
+      "  stax dump m.onnx --stage llvm,asm --outputs D    one file a kernel, and kernels.json");
   c->add_option("model", o->model, "an ONNX file or .stax text")->required();
   c->add_option(
        "--stage", o->stages,
@@ -187,7 +258,8 @@ void add_dump(CLI::App& app, std::map<CLI::App*, Action>& actions) {
       ->required();
   c->add_option("--target", o->target, "cpu, or a GPU such as cuda:sm_90a, hip:gfx942, opencl, sim");
   c->add_option("--kernel", o->kernel, "only this kernel");
-  c->add_option("--at", o->at, "a shape: NAME=N,NAME=N");
+  c->add_option("--at", o->at,
+                "a shape, NAME=N,NAME=N: what is launched there, with numbers in the place of expressions");
   c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH");
   c->add_option("--outputs", o->outputs, "write one file per kernel and kernels.json to this folder");
   c->add_flag("--quiet", o->quiet, "write files only");

@@ -175,6 +175,11 @@ int run(const RunOptions& o) {
 void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   auto o = std::make_shared<RunOptions>();
   CLI::App* c = app.add_subcommand("run", "Run a model on arrays from .npz files, in one session");
+  c->footer(
+      "One session runs the files in order; the shapes may differ from file to file.\n"
+      "  stax run m.onnx --inputs a.npz b.npz --outputs out     results in out/a.npz and out/b.npz\n"
+      "  stax run m.onnx --inputs a.npz --dim batch=1..8        calls outside of the range are errors\n"
+      "  stax run m.onnx --inputs a.npz --repeat 100 --profile  time of each kernel");
   c->add_option("model", o->model, "an ONNX file, a compiled .stax file, or .stax text")->required();
   c->add_option("--inputs", o->inputs, ".npz files, one array per graph input by name");
   c->add_option("--outputs", o->outputs, "folder for the results: x.npz gives DIR/x.npz");

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bisect/bisect.h"
 #include "session/session.h"
 
 namespace stax::tool {
@@ -19,6 +20,13 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_compile(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_dump(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_verify(CLI::App& app, std::map<CLI::App*, Action>& actions);
+void add_bisect(CLI::App& app, std::map<CLI::App*, Action>& actions);
+void add_replay(CLI::App& app, std::map<CLI::App*, Action>& actions);
+/// After all others, whose words it knows.
+void add_completion(CLI::App& app, std::map<CLI::App*, Action>& actions);
+
+/// Prints what bisect found and writes its repro.
+void report_finding(const std::string& what, const bisect::Finding& finding);
 
 /// "batch=1..8", "batch=4", several of them; UserError otherwise.
 std::map<std::string, frontend::DimRange> parse_dims(const std::vector<std::string>& texts);

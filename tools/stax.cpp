@@ -12,7 +12,29 @@ namespace {
 constexpr const char* kAbout =
     "Stax compiles tensor models of dynamic shape once and runs them at every shape.\n"
     "  stax run model.onnx --inputs a.npz --outputs out      run a model on the arrays of a.npz\n"
-    "  stax compile model.onnx -o model.stax                 compile it into a file that needs no compiler";
+    "  stax compile model.onnx -o model.stax                 compile it into a file that needs no compiler\n"
+    "  stax verify model.onnx                                do all levels of the compiler agree?\n"
+    "  stax bisect model.onnx --inputs a.npz                 which pass, kernel and version is wrong?\n"
+    "  stax COMMAND --help                                   what a command takes, with examples";
+
+/// What CLI11 says of an option that there is not, with the one that may have been meant.
+std::string unknown_option(const CLI::App& app, const std::string& command, int argc, char** argv) {
+  std::vector<std::string> known;
+  const CLI::App* chosen = nullptr;
+  for (const CLI::App* c : app.get_subcommands([](const CLI::App* c) { return c != nullptr; }))
+    if (c->get_name() == command) chosen = c;
+  if (!chosen) return {};
+  for (const CLI::Option* o : chosen->get_options())
+    for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
+  for (int k = 2; k < argc; ++k) {
+    std::string word = argv[k];
+    word = word.substr(0, word.find('='));
+    if (!word.starts_with("--") || std::find(known.begin(), known.end(), word) != known.end()) continue;
+    const std::string near = stax::nearest(word, known);
+    return "there is no option '" + word + "'" + (near.empty() ? "" : ", did you mean '" + near + "'?");
+  }
+  return {};
+}
 
 int usage_fault(const std::string& message) {
   std::fprintf(stderr, "stax: %s\n", message.c_str());
@@ -33,6 +55,9 @@ int main(int argc, char** argv) {
   tool::add_compile(app, actions);
   tool::add_dump(app, actions);
   tool::add_verify(app, actions);
+  tool::add_bisect(app, actions);
+  tool::add_replay(app, actions);
+  tool::add_completion(app, actions);
   std::vector<std::string> commands;
   for (const CLI::App* c : app.get_subcommands([](CLI::App*) { return true; })) commands.push_back(c->get_name());
   if (argc < 2) {
@@ -54,7 +79,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForAllHelp& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return usage_fault(std::string(e.what()) + "; see stax " + first + " --help");
+    const std::string unknown = unknown_option(app, first, argc, argv);
+    return usage_fault((unknown.empty() ? e.what() : unknown) + "; see stax " + first + " --help");
   }
   try {
     for (CLI::App* chosen : app.get_subcommands()) return actions.at(chosen)();

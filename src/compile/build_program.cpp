@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <map>
 
+#include "compile/kernel_stages.h"
 #include "compile/pipeline.h"
-#include "loop/passes.h"
 #include "loop/transform.h"
 #include "lower/loop_to_thread.h"
-#include "lower/lower.h"
 #include "schedule/gpu.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
@@ -67,7 +66,7 @@ class ProgramBuilder {
     build_block(graph_.body);
     for (const auto& output : graph_.outputs) program_->outputs.push_back({output.name, ref(output.value)});
     program_->warnings = graph_.warnings;
-    return {program_, std::move(kernels_), std::move(thread_kernels_)};
+    return {program_, std::move(kernels_), std::move(thread_kernels_), std::move(origin_)};
   }
 
  private:
@@ -76,6 +75,7 @@ class ProgramBuilder {
     if (fresh) {
       const auto& info = symbol.symbol();
       program_->symbols.push_back({info.name, info.range.lo, info.range.hi, info.multiple});
+      origin_.symbols.push_back(symbol);
     }
     return it->second;
   }
@@ -98,6 +98,7 @@ class ProgramBuilder {
     }
     ValueRef r = static_cast<ValueRef>(program_->values.size());
     program_->values.push_back(std::move(spec));
+    origin_.values.push_back(v);
     refs_[v] = r;
     return r;
   }
@@ -121,6 +122,7 @@ class ProgramBuilder {
   uint32_t build_block(const tensor::Block& block) {
     uint32_t number = static_cast<uint32_t>(program_->blocks.size());
     program_->blocks.emplace_back();
+    origin_.ops.emplace_back();
     uint32_t saved = block_;
     block_ = number;
     start_segment();
@@ -129,7 +131,12 @@ class ProgramBuilder {
       program_->values[r].storage = Storage::kInput;
       current().inputs.push_back(r);
     }
-    for (const auto& op : block.ops) build_op(*op);
+    for (const auto& op : block.ops) {
+      const Op* outer = op_;
+      op_ = op.get();
+      build_op(*op);
+      op_ = outer;
+    }
     for (const Value* v : block.outputs) current().outputs.push_back(ref(v));
     block_ = saved;
     return number;
@@ -141,7 +148,10 @@ class ProgramBuilder {
     s.point = next_point_++;
     current().segments.push_back(s);
   }
-  void add_step(Step s) { current().steps.push_back(std::move(s)); }
+  void add_step(Step s) {
+    current().steps.push_back(std::move(s));
+    origin_.ops[block_].push_back(op_);
+  }
   /// Symbols that the step just added defines: what depends on them is evaluated behind it.
   void defined(const std::vector<Expr>& symbols) {
     if (symbols.empty()) return;
@@ -154,11 +164,10 @@ class ProgramBuilder {
   }
 
   // ---- kernels
-  using Lower = lower::LoweredKernel (*)(const Op& op);
-  void launch(const Op& op, Lower lower, const std::vector<ValueRef>& results) {
-    lower::LoweredKernel lowered = lower(op);
+  void launch(const Op& op, const std::vector<ValueRef>& results) {
+    lower::LoweredKernel lowered = lower_op(op);
     LaunchStep step;
-    const Family& family = share_kernel(lowered, op, lower);
+    const Family& family = share_kernel(lowered, op);
     step.results = static_cast<uint32_t>(results.size());
     for (int a : lowered.arguments) step.arguments.push_back(a >= 0 ? ref(op.operands[a]) : results[~a]);
     std::unordered_map<const symbolic::ExprNode*, Expr> params;
@@ -222,7 +231,7 @@ class ProgramBuilder {
     std::vector<Expr> params;
     std::shared_ptr<ir::Context> context;  // of both
   };
-  const Family& share_kernel(lower::LoweredKernel& lowered, const Op& op, Lower lower) {
+  const Family& share_kernel(lower::LoweredKernel& lowered, const Op& op) {
     std::string naive = loop::print(lowered.kernel, true);
     if (auto it = by_text_.find(naive); it != by_text_.end()) return it->second;
     Family family;
@@ -231,27 +240,25 @@ class ProgramBuilder {
     family.context = lowered.kernel.context;
     const std::string name = lowered.kernel.kernel_class + "_" + std::to_string(by_text_.size());
     if (target_.is_gpu) {
-      add_gpu_versions(family, name, lowered, op, lower);
+      add_gpu_versions(family, name, lowered, op);
     } else {
-      add_cpu_versions(family, name, lowered, op, lower);
+      add_cpu_versions(family, name, lowered, op);
     }
     return by_text_.emplace(std::move(naive), std::move(family)).first->second;
   }
 
-  void add_cpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op,
-                        Lower lower) {
+  void add_cpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op) {
     schedule::Versions versions{{"", {}}};
     if (!is_disabled("schedule")) versions = schedule::choose_versions(lowered.kernel);
     for (size_t v = 0; v < versions.size(); ++v) {
       // Each version has a context of its own, so that its loops have the names that its schedule calls them by.
-      loop::Kernel kernel = loop::apply_schedule(v == 0 ? lowered.kernel : lower(op).kernel, versions[v].schedule);
+      loop::Kernel kernel = loop::apply_schedule(v == 0 ? lowered.kernel : lower_op(op).kernel, versions[v].schedule);
       finish(std::move(kernel), name, v, versions.size(), op);
       program_->kernels.back().flush_denormals = may_flush_denormals(kernels_.back());
       family.guards.push_back(versions[v].guard);
     }
   }
-  void add_gpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op,
-                        Lower lower) {
+  void add_gpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op) {
     struct Choice {
       const schedule::GpuVersion* version;
       Expr guard, necessary;
@@ -272,7 +279,7 @@ class ProgramBuilder {
     }
     for (size_t v = 0; v < choices.size(); ++v) {
       const schedule::GpuVersion& version = *choices[v].version;
-      const loop::Kernel kernel = schedule::with_known(lower(op).kernel, version.known);
+      const loop::Kernel kernel = schedule::with_known(lower_op(op).kernel, version.known);
       finish(loop::apply_schedule(kernel, version.schedule), name, v, choices.size(), op);
       thread::Kernel threads = lower::lower_to_thread(kernels_.back(), target_, version.block, choices[v].index_bits,
                                                       version.rows_in_global);
@@ -304,9 +311,7 @@ class ProgramBuilder {
     return kernel.kernel_class == "contraction" || kernel.kernel_class == "attention";
   }
   void finish(loop::Kernel kernel, const std::string& name, size_t version, size_t versions, const Op& op) {
-    if (!is_disabled("simplify")) kernel = loop::simplify(kernel);
-    if (!is_disabled("hoist_loop_invariants")) kernel = loop::hoist_loop_invariants(kernel);
-    loop::verify(kernel);
+    kernel = run_loop_passes(std::move(kernel));
     kernel.name = versions == 1 ? name : name + "_v" + std::to_string(version);
     KernelSpec spec;
     spec.name = kernel.name;
@@ -340,26 +345,13 @@ class ProgramBuilder {
         program_->constants.push_back(op.as<tensor::Constant>()->literal);
         return;
       }
-      case tensor::OpKind::kCompute: {
-        auto results = add_results(op);
-        launch(op, lower::lower_compute, results);
-        return;
-      }
-      case tensor::OpKind::kRowGroup: {
-        auto results = add_results(op);
-        launch(op, lower::lower_row_group, results);
-        return;
-      }
-      case tensor::OpKind::kPrefixScan: {
-        auto results = add_results(op);
-        launch(op, lower::lower_prefix_scan, results);
-        return;
-      }
+      case tensor::OpKind::kCompute:
+      case tensor::OpKind::kRowGroup:
+      case tensor::OpKind::kPrefixScan: return launch(op, add_results(op));
       case tensor::OpKind::kScatter: {
         auto results = add_results(op);
         add_step(CopyStep{ref(op.operands[0]), results[0]});
-        launch(op, lower::lower_scatter, results);
-        return;
+        return launch(op, results);
       }
       case tensor::OpKind::kReshape: {
         ValueRef from = ref(op.operands[0]);
@@ -507,6 +499,8 @@ class ProgramBuilder {
   std::map<std::string, Family> by_text_;
   std::unordered_map<const symbolic::ExprNode*, uint32_t> slots_;
   std::unordered_map<const Value*, ValueRef> refs_;
+  Origin origin_;
+  const Op* op_ = nullptr;  // the one being built
   uint32_t block_ = 0;
   uint32_t next_point_ = 0;
 };

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile/pass.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 
+#include "compile/pipeline.h"
+#include "compile/repro.h"
 #include "support/debug.h"
 #include "support/error.h"
+#include "support/hash.h"
 
 namespace stax::compile {
 namespace {
@@ -21,19 +20,32 @@ void report_time(std::string_view name, Clock::time_point start) {
   std::fprintf(stderr, "%10.3f ms  %.*s\n", ms, static_cast<int>(name.size()), name.data());
 }
 
-std::string write_repro(std::string_view pass, const std::string& before) {
-  namespace fs = std::filesystem;
-  const std::string name = "stax-repro-" + std::to_string(::getpid()) + "-" + std::string(pass) + ".stax";
-  std::error_code ignored;
-  fs::path path;
-  for (const fs::path& folder :
-       {fs::path(debug_options().repro_dir), fs::temp_directory_path(ignored)}) {  // where one may write
-    path = folder / name;
-    std::ofstream out(path);
-    out << "// fails in pass " << pass << "\n" << before << std::flush;
-    if (out) return path.string();
+struct Enough {};  // enough passes have run
+
+std::string printed(const tensor::Graph& graph) {
+  try {
+    return tensor::print(graph, tensor::PrintOptions{.full = true});
+  } catch (const std::exception& e) {
+    return std::string("// not printable: ") + e.what() + "\n";
   }
-  return "(no repro: " + path.string() + " cannot be written)";
+}
+
+// What the failed pass got: made again where that can be done.
+Repro repro_of(std::string_view pass, const char* what, const tensor::Graph& left, const PassContext& context) {
+  Repro repro;
+  repro.name = pass;
+  repro.fault = what;
+  const auto& disabled = debug_options().disable;
+  repro.disable = fmt::format("{}", fmt::join(disabled.begin(), disabled.end(), ","));
+  if (context.source) {
+    try {
+      repro.model = printed(*graph_after(context.source, context.passes_run).graph);
+      return repro;
+    } catch (const std::exception&) {  // the source may be gone, a file overwritten
+    }
+  }
+  repro.model = "// as the pass left it; what it got is not known any more\n" + printed(left);
+  return repro;
 }
 
 }  // namespace
@@ -42,16 +54,14 @@ bool is_disabled(std::string_view name) { return debug_options().disable.count(s
 
 bool run_pass(std::string_view name, bool (*pass)(tensor::Graph&), tensor::Graph& graph, const PassContext& context) {
   if (is_disabled(name)) return false;
+  if (!context.only.empty() && (name != context.only || context.passes_run > 0)) return false;
   auto start = Clock::now();
   bool changed = false;
+  const auto& dump = debug_options().dump;
+  const Sketch before = dump.empty() ? Sketch() : sketch(graph);
   auto failed = [&](const char* what) -> InternalError {
-    std::string text;
-    try {
-      text = tensor::print(graph, tensor::PrintOptions{.full = true});
-    } catch (const std::exception& e) {
-      text = std::string("// not printable: ") + e.what() + "\n";
-    }
-    return InternalError("pass " + std::string(name) + ": " + what + "\n  repro: " + write_repro(name, text));
+    return InternalError("pass " + std::string(name) + ": " + what +
+                         "\n  repro: " + write_repro(repro_of(name, what, graph, context)));
   };
   try {
     changed = pass(graph);
@@ -63,19 +73,88 @@ bool run_pass(std::string_view name, bool (*pass)(tensor::Graph&), tensor::Graph
   } catch (const std::exception& e) {
     throw failed(e.what());
   }
+  ++context.passes_run;
   if (debug_options().time) report_time(name, start);
-  const auto& dump = debug_options().dump;
   if (dump.count(std::string(name)) || (changed && dump.count("all")))
-    std::fprintf(stderr, "// after %.*s\n%s\n", static_cast<int>(name.size()), name.data(),
-                 tensor::print(graph).c_str());
+    std::fprintf(stderr, "// after %.*s: %s\n%s\n", static_cast<int>(name.size()), name.data(),
+                 describe_change(before, sketch(graph)).c_str(), tensor::print(graph).c_str());
   if (context.observer) context.observer(name, graph);
   return changed;
 }
 
 void run_step(std::string_view name, const std::function<void()>& step) {
   auto start = Clock::now();
-  step();
+  try {
+    step();
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw InternalError(std::string(name) + ": " + e.what());
+  }
   if (debug_options().time) report_time(name, start);
+}
+
+Sketch sketch(const tensor::Graph& graph) {
+  Sketch s;
+  tensor::for_each_op(graph.body, [&](const tensor::Op& op) {
+    ++s.kinds[std::string(tensor::name_of(op.kind()))];
+    ++s.total;
+    if (!op.results.empty()) s.ops[op.result()->id] = hash_bytes(tensor::print(op));
+  });
+  return s;
+}
+
+std::string describe(const Sketch& s) {
+  std::string kinds;
+  for (const auto& [kind, count] : s.kinds) kinds += fmt::format("{}{} {}", kinds.empty() ? ": " : ", ", kind, count);
+  return fmt::format("{} ops{}", s.total, kinds);
+}
+
+std::string describe_change(const Sketch& before, const Sketch& after) {
+  std::string kinds;
+  std::map<std::string, int> all = before.kinds;
+  all.insert(after.kinds.begin(), after.kinds.end());
+  for (const auto& [kind, count] : all) {
+    const int was = before.kinds.contains(kind) ? before.kinds.at(kind) : 0;
+    const int is = after.kinds.contains(kind) ? after.kinds.at(kind) : 0;
+    if (was != is) kinds += fmt::format("{}{} {} -> {}", kinds.empty() ? "" : ", ", kind, was, is);
+  }
+  int rewritten = 0;
+  for (const auto& [id, text] : after.ops) {
+    auto it = before.ops.find(id);
+    rewritten += it != before.ops.end() && it->second != text;
+  }
+  std::string change;
+  if (!kinds.empty()) change = fmt::format("{} ops -> {} ({})", before.total, after.total, kinds);
+  if (rewritten > 0) change += fmt::format("{}{} rewritten", change.empty() ? "" : "; ", rewritten);
+  return change.empty() ? "nothing" : change;
+}
+
+PassedGraph graph_after(const GraphSource& source, int passes, bool verify) {
+  PassedGraph passed;
+  passed.graph = source();
+  if (passes == 0) return passed;
+  PassContext context;
+  context.verify = verify;
+  context.observer = [&](std::string_view pass, const tensor::Graph&) {
+    passed.passes.emplace_back(pass);
+    if (static_cast<int>(passed.passes.size()) == passes) throw Enough{};
+  };
+  try {
+    optimize(*passed.graph, context);
+  } catch (const Enough&) {
+  }
+  return passed;
+}
+
+void run_named_pass(const std::string& name, tensor::Graph& graph) {
+  PassContext context;
+  context.verify = true;
+  context.only = name;
+  optimize(graph, context);
+  if (context.passes_run == 0) user_error("there is no pass '{}', or STAX_DISABLE leaves it out", name);
 }
 
 }  // namespace stax::compile

@@ -41,8 +41,12 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
 }
 
 Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
-  const ir::Target& target = ir::find_target(options.target);
   optimize(graph, options.passes);
+  return compile_optimized(graph, options);
+}
+
+Compiled compile_optimized(tensor::Graph& graph, const CompileOptions& options) {
+  const ir::Target& target = ir::find_target(options.target);
   Compiled compiled;
   // Lowers each op to naive loops, schedules them, and shares kernels of equal text.
   // From here on: a program of steps; no tensor IR.

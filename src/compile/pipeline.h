@@ -25,14 +25,24 @@ struct CompileOptions {
   PassContext passes;
 };
 
+/// Which part of the graph each part of a program was made from. Valid as long as the graph.
+struct Origin {
+  std::vector<const tensor::Value*> values;         // by ValueRef
+  std::vector<std::vector<const tensor::Op*>> ops;  // by block and step
+  std::vector<symbolic::Expr> symbols;              // by slot
+};
+
 struct Compiled {
   std::shared_ptr<program::Program> program;
   std::vector<loop::Kernel> kernels;           // in the order of program->kernels
   std::vector<thread::Kernel> thread_kernels;  // of GPUs, likewise
+  Origin origin;
 };
 
 /// Takes the graph apart: it is in its final form afterwards.
 Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options);
+/// The same for a graph that is in its final form already.
+Compiled compile_optimized(tensor::Graph& graph, const CompileOptions& options);
 
 /// The parts, in order.
 void optimize(tensor::Graph& graph, const PassContext& context);

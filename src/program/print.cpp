@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "program/at_shape.h"
 #include "program/steps.h"
 
 namespace stax::program {
@@ -10,7 +11,7 @@ namespace {
 
 class Printer {
  public:
-  explicit Printer(const Program& p) : p_(p) {}
+  Printer(const Program& p, const AtShape* at) : p_(p), at_(at) {}
 
   std::string run() {
     line("program // {} kernels, {} blocks, {} values", p_.kernels.size(), p_.blocks.size(), p_.values.size());
@@ -23,6 +24,8 @@ class Printer {
   }
   std::string expr(ExprRef r) const {
     if (r == kNone) return "-";
+    if (at_)
+      if (const auto known = at_->value(r)) return std::to_string(*known);
     const auto& n = p_.exprs.nodes()[r];
     auto join = [&](const char* sep) {
       std::string s = "(";
@@ -63,7 +66,10 @@ class Printer {
       case Storage::kConstant: t += fmt::format(" constant {}", s.index); break;
       case Storage::kInput: t += " input"; break;
       case Storage::kAlias: t += fmt::format(" = %{}", s.index); break;
-      case Storage::kArena: t += fmt::format(" arena {}", s.arena_segment); break;
+      case Storage::kArena:
+        t += fmt::format(" arena {}", s.arena_segment);
+        if (at_) t += fmt::format(" at {}, {} bytes", expr(s.offset), expr(s.bytes));
+        break;
       case Storage::kOwned: t += " owned"; break;
     }
     return t;
@@ -77,7 +83,9 @@ class Printer {
     uint32_t segment = 0;
     for (uint32_t s = 0; s < b.steps.size(); ++s) {
       while (segment < b.segments.size() && b.segments[segment].first_step == s) {
-        line("// segment {}: {} expressions", segment, b.segments[segment].nodes.size());
+        const ExprRef arena = b.segments[segment].arena_bytes;
+        line("// segment {}: {} expressions{}", segment, b.segments[segment].nodes.size(),
+             at_ && arena != kNone ? ", arena of " + expr(arena) + " bytes" : "");
         ++segment;
       }
       step(b.steps[s]);
@@ -90,12 +98,15 @@ class Printer {
   void step(const Step& s) {
     std::string text(name_of(s));
     if (const auto* l = std::get_if<LaunchStep>(&s)) {
+      const std::optional<size_t> chosen = at_ ? at_->version(*l) : std::nullopt;
+      if (at_ && !at_->launches(*l)) text = "launch nothing:";
       for (const LaunchVersion& v : l->versions) {
+        if (chosen && &v != &l->versions[*chosen]) continue;
         text += " " + p_.kernels[v.kernel].name + " x " + expr(v.iterations);
         if (v.block != kNone)
           text += fmt::format(" grid({}, {}, {}) block({}) shared({})", expr(v.grid[0]), expr(v.grid[1]),
                               expr(v.grid[2]), expr(v.block), expr(v.shared_bytes));
-        if (v.guard != kNone) text += " if " + expr(v.guard) + " else";
+        if (v.guard != kNone && !chosen) text += " if " + expr(v.guard) + " else";
       }
       text += " (";
       for (size_t k = 0; k < l->arguments.size(); ++k) text += fmt::format("{}%{}", k ? ", " : "", l->arguments[k]);
@@ -119,14 +130,16 @@ class Printer {
   }
 
   const Program& p_;
+  const AtShape* at_;
   std::string out_;
   int indent_ = 0;
 };
 
 }  // namespace
 
-std::string text_of(const Program& program, ExprRef e) { return Printer(program).expr(e); }
+std::string text_of(const Program& program, ExprRef e) { return Printer(program, nullptr).expr(e); }
 
-std::string print(const Program& program) { return Printer(program).run(); }
+std::string print(const Program& program) { return Printer(program, nullptr).run(); }
+std::string print(const Program& program, const AtShape& at) { return Printer(program, &at).run(); }
 
 }  // namespace stax::program

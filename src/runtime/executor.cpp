@@ -289,8 +289,11 @@ void Context::run_block(uint32_t number) {
       enter_segment(number, ++segment);
     const Step& step = block.steps[s];
     for (ValueRef v : results[s]) allocate_result(number, v, source_of(step));
+    StepObserver* observer = shared_.options.observer;
+    if (observer) observer->before(*this, number, s);
     std::visit([&](const auto& exact) { run_step(exact); }, step);
     if (!host_operands_.empty() || !host_results_.empty()) finish_host_step();
+    if (observer) observer->after(*this, number, s);
   }
   while (segment + 1 < block.segments.size()) enter_segment(number, ++segment);
 }
@@ -493,6 +496,11 @@ std::vector<int64_t> Context::extents_of(ValueRef v) const {
   std::vector<int64_t> r;
   extents_of(v, r);
   return r;
+}
+
+std::span<std::byte> Context::bytes(ValueRef v) const {
+  size_t size = static_cast<size_t>(count_of(v)) * ir::byte_size(program_.values[v].dtype);
+  return {static_cast<std::byte*>(data_[v]), size};
 }
 
 int64_t Context::count_of(ValueRef v) const {

@@ -62,7 +62,7 @@ struct Place {
 ///
 /// Values are in the device's memory. Steps that compute on the host take operands by host_data() and results by host_result(), which on a
 /// unified device are the values themselves; on others they are copies, made when asked for and put in place at the end of the step.
-class Context {
+class Context final : StepView {
  public:
   explicit Context(Shared& shared);
   void call(std::span<const Item> inputs, std::vector<Item>& outputs, CallStatistics* statistics, bool profile,
@@ -147,7 +147,10 @@ class Context {
     return t;
   }
   void set_tensor(ValueRef v, const Tensor& t, std::string_view source);
-  int64_t value(ExprRef e) const { return values_[e]; }
+  int64_t value(ExprRef e) const override { return values_[e]; }
+  int64_t symbol(uint32_t slot) const override { return symbols_[slot]; }
+  std::vector<int64_t> extents(ValueRef v) const override { return extents_of(v); }
+  std::span<std::byte> bytes(ValueRef v) const override;
 
   Shared& shared_;
   const program::Program& program_;

@@ -15,6 +15,7 @@ struct Module::Impl {
   Shared shared;
   std::mutex mutex;
   std::vector<std::unique_ptr<Context>> idle;
+  size_t contexts = 0;  // for which `idle` has room: giving one back needs no memory
   Impl(std::shared_ptr<const program::Program> p, std::shared_ptr<Device> d, ModuleOptions o)
       : shared(std::move(p), std::move(d), o) {}
 
@@ -26,7 +27,11 @@ struct Module::Impl {
         std::lock_guard lock(impl.mutex);
         if (!impl.idle.empty()) context_ = std::move(impl.idle.back()), impl.idle.pop_back();
       }
-      if (!context_) context_ = std::make_unique<Context>(impl.shared);
+      if (context_) return;
+      context_ = std::make_unique<Context>(impl.shared);
+      std::lock_guard lock(impl.mutex);
+      impl.idle.reserve(impl.contexts + 1);
+      ++impl.contexts;
     }
     ~Borrowed() {
       std::lock_guard lock(impl_.mutex);

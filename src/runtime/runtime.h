@@ -3,6 +3,7 @@
 // Runs a Program. No compiler and no LLVM behind this header.
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,8 +42,29 @@ std::unique_ptr<Device> open_cpu(const program::Program& program);
 /// there is no driver or no device (what to install).
 std::unique_ptr<Device> open_opencl(const program::Program& program);
 
+/// What a call knows at one of its steps.
+class StepView {
+ public:
+  virtual ~StepView() = default;
+  virtual int64_t value(program::ExprRef e) const = 0;
+  virtual int64_t symbol(uint32_t slot) const = 0;
+  virtual std::vector<int64_t> extents(program::ValueRef v) const = 0;
+  /// The bytes of a tensor, on a unified device.
+  virtual std::span<std::byte> bytes(program::ValueRef v) const = 0;
+};
+
+/// Sees a call step by step: for checks, not for ordinary use. What it throws ends the call.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  /// The results have their places, but no data.
+  virtual void before(const StepView& view, uint32_t block, uint32_t step) = 0;
+  virtual void after(const StepView& view, uint32_t block, uint32_t step) = 0;
+};
+
 struct ModuleOptions {
-  int threads = 0;  // 0: all cores
+  int threads = 0;                   // 0: all cores
+  StepObserver* observer = nullptr;  // must outlive the module; calls are not made side by side then
   size_t plan_cache_entries = 512;
   /// Version to launch by kernel family instead of the one whose guard holds ("*": of all families; the last where there are fewer).
   std::map<std::string, uint32_t> forced_versions;

@@ -19,6 +19,16 @@ using runtime::Tensor;
 
 namespace {
 
+Port port_of(const std::string& name, const tensor::Type& t) {
+  return {name, t.dtype, !t.is_tensor(), t.is_tensor() && t.has_static_rank() ? t.static_rank() : -1};
+}
+
+ir::Literal literal_of(const Tensor& t) {
+  return ir::Literal::view(t.dtype, t.extents,
+                           t.owner ? std::shared_ptr<void>(t.owner, const_cast<void*>(t.data))
+                                   : std::shared_ptr<void>(const_cast<void*>(t.data), [](void*) {}));
+}
+
 /// Kernels by the loop interpreter.
 class LoopDevice final : public runtime::HostDevice {
  public:
@@ -115,27 +125,14 @@ class ReferenceSession final : public Session {
  public:
   ReferenceSession(std::unique_ptr<tensor::Graph> graph, double compile_ms)
       : graph_(std::move(graph)), compile_ms_(compile_ms) {
-    auto port = [](const std::string& name, const tensor::Type& t) {
-      return Port{name, t.dtype, !t.is_tensor(), t.is_tensor() && t.has_static_rank() ? t.static_rank() : -1};
-    };
-    for (const auto& i : graph_->inputs) inputs_.push_back(port(i.name, i.value->type));
-    for (const auto& o : graph_->outputs) outputs_.push_back(port(o.name, o.value->type));
+    inputs_ = inputs_of(*graph_);
+    for (const auto& o : graph_->outputs) outputs_.push_back(port_of(o.name, o.value->type));
     warnings_ = graph_->warnings;
   }
   std::vector<Item> run(std::span<const Item> inputs, runtime::CallStatistics* statistics, bool) override {
     std::lock_guard lock(mutex_);
-    std::vector<tensor::Item> in;
-    for (const Item& i : inputs) {
-      tensor::Item item;
-      item.is_sequence = i.is_sequence;
-      if (i.is_sequence)
-        for (const Tensor& t : i.sequence) item.sequence.push_back(literal_of(t));
-      else
-        item.tensor = literal_of(i.tensor);
-      in.push_back(std::move(item));
-    }
     int64_t evaluated = 0;
-    std::vector<tensor::Item> out = tensor::interpret(*graph_, in, &evaluated);
+    std::vector<tensor::Item> out = tensor::interpret(*graph_, reference_items(inputs), &evaluated);
     evaluated_ += evaluated;
     if (statistics) statistics->launches = evaluated;
     std::vector<Item> result;
@@ -160,11 +157,6 @@ class ReferenceSession final : public Session {
   }
 
  private:
-  static ir::Literal literal_of(const Tensor& t) {
-    return ir::Literal::view(t.dtype, t.extents,
-                             t.owner ? std::shared_ptr<void>(t.owner, const_cast<void*>(t.data))
-                                     : std::shared_ptr<void>(const_cast<void*>(t.data), [](void*) {}));
-  }
   static Tensor tensor_of(const ir::Literal& l) {
     auto keep = std::make_shared<ir::Literal>(l);
     Tensor t;
@@ -189,6 +181,24 @@ std::unique_ptr<Session> make_program_session(std::shared_ptr<program::Program> 
 
 std::unique_ptr<Session> make_reference_session(std::unique_ptr<tensor::Graph> graph, double compile_ms) {
   return std::make_unique<ReferenceSession>(std::move(graph), compile_ms);
+}
+
+std::vector<Port> inputs_of(const tensor::Graph& graph) {
+  std::vector<Port> ports;
+  for (const auto& i : graph.inputs) ports.push_back(port_of(i.name, i.value->type));
+  return ports;
+}
+
+std::vector<tensor::Item> reference_items(std::span<const Item> items) {
+  std::vector<tensor::Item> reference;
+  for (const Item& i : items) {
+    tensor::Item item;
+    item.is_sequence = i.is_sequence;
+    if (!i.is_sequence) item.tensor = literal_of(i.tensor);
+    for (const Tensor& t : i.sequence) item.sequence.push_back(literal_of(t));
+    reference.push_back(std::move(item));
+  }
+  return reference;
 }
 
 }  // namespace stax::session

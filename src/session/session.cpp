@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "compile/repro.h"
 #include "runtime/cuda.h"
 #include "session/devices.h"
 #include "session/npz.h"
@@ -101,9 +102,10 @@ std::unique_ptr<tensor::Graph> load_graph(const std::string& path,
   std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   if (path.ends_with(".stax") && !text.empty()) {
     std::vector<uint8_t> bytes = read_file(path);
+    std::string whole(bytes.begin(), bytes.end());
     std::unique_ptr<tensor::Graph> graph;
     try {
-      graph = tensor::parse_graph(std::string(bytes.begin(), bytes.end()));
+      graph = tensor::parse_graph(compile::is_repro(whole) ? compile::parse_repro(whole).model : whole);
     } catch (const UserError& e) {
       user_error("'{}': {}", path, e.what());
     }
@@ -134,15 +136,17 @@ std::unique_ptr<Session> Session::load(const std::string& path, const SessionOpt
     return make_program_session(program, options, 0.0, ms_since(start));
   }
   std::unique_ptr<tensor::Graph> graph = load_graph(path, options.dims);
-  return of_graph(std::move(graph), options, ms_since(start));
+  return of_graph(std::move(graph), options, ms_since(start),
+                  [path, dims = options.dims] { return load_graph(path, dims); });
 }
 
 std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph, const SessionOptions& options,
-                                           double compile_ms) {
+                                           double compile_ms, compile::GraphSource source) {
   check_device(options.device);
   auto start = Clock::now();
   if (options.device == "reference") return make_reference_session(std::move(graph), compile_ms);
   compile::CompileOptions compile_options;
+  compile_options.passes.source = std::move(source);
   compile_options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (options.device == "cpu") compile_options.isas = isas_for_host();
   std::unique_ptr<DiskCache> cache = user_cache();

@@ -9,6 +9,7 @@
 #include "compile/pipeline.h"
 #include "frontend/onnx_import.h"
 #include "runtime/runtime.h"
+#include "tensor/interpret.h"
 
 namespace stax::session {
 
@@ -43,8 +44,9 @@ class Session {
   /// `path`: an ONNX file, a compiled program, or tensor IR text. UserError as importer, compiler and runtime give them.
   static std::unique_ptr<Session> load(const std::string& path, const SessionOptions& options);
   /// A graph, compiled now; `compile_ms`: what it took to make the graph.
+  /// `source` makes the graph once more, should a repro be needed.
   static std::unique_ptr<Session> of_graph(std::unique_ptr<tensor::Graph> graph, const SessionOptions& options,
-                                           double compile_ms = 0);
+                                           double compile_ms = 0, compile::GraphSource source = {});
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
   virtual std::vector<runtime::Item> run(std::span<const runtime::Item> inputs, runtime::CallStatistics* statistics,
@@ -63,7 +65,7 @@ class Session {
 /// The devices by name; `known` ones that this build or machine lacks are an UnsupportedError, others a UserError.
 void check_device(const std::string& name);
 
-/// An ONNX file or tensor IR text as a graph.
+/// An ONNX file, tensor IR text, or the model of a crash repro, as a graph.
 std::unique_ptr<tensor::Graph> load_graph(const std::string& path,
                                           const std::map<std::string, frontend::DimRange>& dims);
 
@@ -74,7 +76,10 @@ std::vector<emit::Isa> isas_for_file();
 /// Names of arrays -> graph inputs in order. UserError for a missing, an unknown or an ambiguous name. Sequences are s[0], s[1], .. or s[].
 std::vector<runtime::Item> feed(const std::vector<Port>& inputs, const std::map<std::string, runtime::Tensor>& arrays,
                                 const std::string& file);
-/// The reverse, for outputs.
+/// The inputs of a graph, and what was fed for them as the tensor interpreter takes it. Data is shared.
+std::vector<Port> inputs_of(const tensor::Graph& graph);
+std::vector<tensor::Item> reference_items(std::span<const runtime::Item> items);
+/// The reverse of feed, for outputs.
 std::vector<std::pair<std::string, runtime::Tensor>> unfeed(const std::vector<Port>& outputs,
                                                             const std::vector<runtime::Item>& items);
 

@@ -293,7 +293,8 @@ void add_last_uses(const Block& block, LastUses& uses) {
 
 class Interpreter {
  public:
-  Interpreter(const Graph& graph, Bindings bindings) : bindings_(std::move(bindings)) {
+  Interpreter(const Graph& graph, Bindings bindings, const OpObserver& observer)
+      : bindings_(std::move(bindings)), observer_(observer) {
     add_last_uses(graph.body, last_uses_);
   }
 
@@ -335,6 +336,7 @@ class Interpreter {
     } else {
       results = evaluate_op(op, operands, bindings_);
     }
+    if (observer_) observer_(op, operands, bindings_, results);
     for (size_t k = 0; k < results.size(); ++k) values_[op.result(static_cast<int>(k))] = std::move(results[k]);
   }
 
@@ -425,6 +427,7 @@ class Interpreter {
   }
 
   Bindings bindings_;
+  const OpObserver& observer_;
   LastUses last_uses_;
   std::unordered_map<const Value*, Item> values_;
 };
@@ -436,7 +439,15 @@ std::vector<Item> evaluate_op(const Op& op, const std::vector<const Item*>& oper
   const Call call{op, operands, bindings};
   STAX_ASSERT(operands.size() == op.operands.size(), "{}: {} operands instead of {}", call.where(), operands.size(),
               op.operands.size());
-  std::vector<Item> results = reference::evaluate_by_kind(call);
+  std::vector<Item> results;
+  if (const RowGroup* group = op.as<RowGroup>()) {
+    reference::Interpreter interpreter(*op.block->graph, bindings, {});
+    std::vector<Item> inputs;
+    for (const Item* item : operands) inputs.push_back(*item);
+    results = interpreter.run(*group->body, std::move(inputs));
+  } else {
+    results = reference::evaluate_by_kind(call);
+  }
   STAX_ASSERT(results.size() == op.results.size(), "{}: {} results instead of {}", call.where(), results.size(),
               op.results.size());
   for (size_t k = 0; k < results.size(); ++k)
@@ -445,8 +456,9 @@ std::vector<Item> evaluate_op(const Op& op, const std::vector<const Item*>& oper
   return results;
 }
 
-std::vector<Item> interpret(const Graph& graph, const std::vector<Item>& inputs, int64_t* evaluated) {
-  reference::Interpreter interpreter(graph, bind_inputs(graph, inputs));
+std::vector<Item> interpret(const Graph& graph, const std::vector<Item>& inputs, int64_t* evaluated,
+                            const OpObserver& observer) {
+  reference::Interpreter interpreter(graph, bind_inputs(graph, inputs), observer);
   std::vector<Item> outputs = interpreter.run(graph.body, inputs);
   if (evaluated != nullptr) *evaluated = interpreter.evaluated;
   return outputs;

@@ -19,9 +19,15 @@ struct Item {
 
 using Bindings = std::unordered_map<const symbolic::ExprNode*, int64_t>;
 
+/// Sees each op of a run when its results are there, those of If and Loop after the ops of their blocks. May replace results: what follows then
+/// reads the replacement. Bindings are those of the moment.
+using OpObserver = std::function<void(const Op& op, const std::vector<const Item*>& operands, Bindings& bindings,
+                                      std::vector<Item>& results)>;
+
 /// Runs the whole graph. Inputs in the order of graph.inputs, extents already checked against their declarations by
 /// bind_inputs. UserError where a Check, an index or a size fails. `evaluated` counts ops.
-std::vector<Item> interpret(const Graph& graph, const std::vector<Item>& inputs, int64_t* evaluated = nullptr);
+std::vector<Item> interpret(const Graph& graph, const std::vector<Item>& inputs, int64_t* evaluated = nullptr,
+                            const OpObserver& observer = {});
 
 /// Binds the input dims; a UserError names the inputs, the dim, and the values, where dtype, rank, extent or range is
 /// wrong.

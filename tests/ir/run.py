@@ -20,6 +20,7 @@ from pathlib import Path
 
 STAX = os.environ.get("STAX", str(Path(__file__).resolve().parents[2] / "build" / "stax"))
 RUN, EXPECT = "// run: ", "// expect:"
+NOTES = ("// stage ", "// imported: ", "// pass ")  # what a dump says of itself
 
 
 def stax(words):
@@ -30,7 +31,7 @@ def stax(words):
 
 def printed(path, command):
     text, status = stax([str(path) if word == "FILE" else word for word in command.split()])
-    lines = [line.rstrip().replace(str(path), "FILE") for line in text.splitlines() if line.strip() and not line.startswith("// stage ")]
+    lines = [line.rstrip().replace(str(path), "FILE") for line in text.splitlines() if line.strip() and not line.startswith(NOTES)]
     return lines + ([f"exit {status}"] if status else [])
 
 

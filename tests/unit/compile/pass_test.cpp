@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "compile/pipeline.h"
+#include "compile/repro.h"
 #include "support/debug.h"
 #include "unit/compile/random_graph.h"
 
@@ -33,6 +34,11 @@ const std::string kFolder = [] {
 int runs = 0;
 bool nothing(tensor::Graph&) { return ++runs, false; }
 bool something(tensor::Graph&) { return ++runs, true; }
+bool spoils_and_fails(tensor::Graph& graph) {
+  graph.outputs.clear();
+  graph.body.outputs.clear();
+  throw std::runtime_error("after it has done half of its work");
+}
 bool fails(tensor::Graph&) { throw InternalError("a rule met what it must not"); }
 bool fails_otherwise(tensor::Graph&) { throw std::out_of_range("index"); }
 bool users_fault(tensor::Graph&) { user_error("extents 3 and 4 cannot meet"); }
@@ -79,7 +85,7 @@ TEST_F(Pass, IsShownWhereItIsAskedFor) {
   testing::internal::CaptureStderr();
   run_pass("shown", nothing, *random.graph, {});
   const std::string shown = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(shown, "// after shown\n" + tensor::print(*random.graph) + "\n");
+  EXPECT_EQ(shown, "// after shown: nothing\n" + tensor::print(*random.graph) + "\n");
   testing::internal::CaptureStderr();
   run_pass("probe", something, *random.graph, {});
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
@@ -108,9 +114,67 @@ TEST_F(Pass, ThatFailsIsNamedWithItsReasonAndARepro) {
   EXPECT_NE(message.find(files[0].string()), std::string::npos) << message;
   std::stringstream text;
   text << std::ifstream(files[0]).rdbuf();
-  EXPECT_NE(text.str().find("probe"), std::string::npos);
-  const auto again = tensor::parse_graph(text.str());
-  EXPECT_EQ(tensor::print(*again), before);
+  const Repro repro = parse_repro(text.str());
+  EXPECT_EQ(repro.name, "probe");
+  EXPECT_NE(repro.fault.find("a rule met what it must not"), std::string::npos);
+  EXPECT_EQ(tensor::print(*tensor::parse_graph(repro.model)), before);
+}
+
+TEST_F(Pass, AReproHoldsTheGraphAsThePassGotIt) {
+  const auto source = [] {
+    RandomGraph made(41);
+    made.chain(4);
+    return std::move(made.graph);
+  };
+  const std::string got = tensor::print(*source(), {.full = true});
+  PassContext context;
+  context.source = source;
+  const std::unique_ptr<tensor::Graph> graph = source();
+  EXPECT_THROW(run_pass("probe", spoils_and_fails, *graph, context), InternalError);
+  ASSERT_NE(tensor::print(*graph, {.full = true}), got);
+  std::stringstream text;
+  for (const auto& file : fs::directory_iterator(kFolder)) text << std::ifstream(file.path()).rdbuf();
+  EXPECT_EQ(parse_repro(text.str()).model, got);
+}
+
+TEST_F(Pass, GraphsAfterSomePassesAreTheSequenceCutShort) {
+  const auto source = [] {
+    RandomGraph made(43);
+    made.chain(9);
+    return std::move(made.graph);
+  };
+  std::vector<std::string> steps;
+  PassContext context;
+  context.observer = [&](std::string_view, const tensor::Graph& after) { steps.push_back(tensor::print(after)); };
+  optimize(*source(), context);
+  const PassedGraph all = graph_after(source, -1);
+  ASSERT_EQ(all.passes.size(), steps.size());
+  for (size_t k = 0; k < steps.size(); ++k)
+    EXPECT_EQ(tensor::print(*graph_after(source, static_cast<int>(k) + 1).graph), steps[k]) << all.passes[k];
+  const std::unique_ptr<tensor::Graph> once = source();
+  run_named_pass("canonicalize", *once);
+  EXPECT_EQ(tensor::print(*once), steps[0]);
+  EXPECT_THROW(run_named_pass("no_such_pass", *source()), UserError);
+}
+
+TEST(Repro, IsReadAsItWasWritten) {
+  Repro repro;
+  repro.kind = Repro::Kind::kKernel;
+  repro.name = "split";
+  repro.version = 2;
+  repro.fault = "a \"quoted\" value\nof two lines";
+  repro.disable = "simplify,fuse_ops";
+  repro.inputs = "tensor_ir 1\ngraph() {\n  return\n}\n";
+  repro.model = repro.inputs;
+  const std::string text = print(repro);
+  EXPECT_TRUE(is_repro(text));
+  EXPECT_TRUE(is_repro("// a comment\n\n" + text));
+  EXPECT_FALSE(is_repro(repro.model));
+  const Repro read = parse_repro("// a comment\n" + text);
+  EXPECT_EQ(print(read), text);
+  EXPECT_EQ(read.fault, repro.fault);
+  for (const char* wrong : {"stax_repro 2\n", "stax_repro 1\npass a\nfault \"\"\n", "stax_repro 1\nmodel\n", ""})
+    EXPECT_THROW(parse_repro(wrong), UserError) << wrong;
 }
 
 TEST_F(Pass, AnyExceptionIsAFaultOfOurs) {

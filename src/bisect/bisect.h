@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Which pass, kernel and version made a wrong answer.
+//
+// Every level of Stax runs: the graph as it was imported and as each pass leaves it (tensor interpreter), each kernel after lowering, after each step
+// of its schedule and after each pass over loop IR (loop interpreter), and native code. All of them mean the same. `bisect` finds the first point on
+// the way from the imported graph to the running program at which they do not, for the inputs of one call. What it finds is relative to the reference
+// interpreter: a model that is imported wrongly is wrong at every level.
+//
+//   1. The graph after all passes against the imported one, value by value (graph_check.h). If it differs, the passes are bisected.
+//   2. The program against that graph, step by step (program_check.h). If a step differs, its kernel is made small and followed through its stages
+//      (kernel_chain.h); if the kernel is right by itself, what the program says about it is checked, then memory, then threads.
+#include <string>
+
+#include "compile/pass.h"
+#include "compile/repro.h"
+#include "tensor/interpret.h"
+
+namespace stax::bisect {
+
+struct Finding {
+  std::string level;                // "graph", "loop", "native", "program", "runtime"
+  std::string pass;                 // what is at fault: a pass, a schedule's verb, a step of the compiler
+  std::string detail;               // the schedule's line, a parameter, ..
+  std::string kernel;               // empty where it is no kernel's
+  std::optional<uint32_t> version;  // of the kernel
+  std::string schedule;
+  std::string value, source;  // the first value that differs and the op that makes it
+  std::string what;           // its first element that differs, or what fails
+  compile::Repro repro;
+};
+
+/// The finding as lines for a user, without the repro.
+std::string text_of(const Finding& finding);
+
+struct BisectOptions {
+  int threads = 0;  // 0: all cores
+};
+
+/// None if all levels agree. UserError where the inputs are wrong.
+std::optional<Finding> bisect(const compile::GraphSource& source, const std::vector<tensor::Item>& inputs,
+                              const BisectOptions& options = {});
+
+/// Runs a repro again: what still differs or fails, or none.
+std::optional<Finding> replay(const compile::Repro& repro, const BisectOptions& options = {});
+
+}  // namespace stax::bisect

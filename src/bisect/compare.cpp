@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bisect/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "symbolic/evaluate.h"
+
+namespace stax::bisect {
+namespace {
+
+using ir::DType;
+using tensor::Item;
+using tensor::Literal;
+
+constexpr uint64_t kDraws = 8;
+// How much further than a perturbation moved it an element may be.
+constexpr double kSlack = 32;
+
+struct Tolerance {
+  double relative, of_largest, least;
+};
+Tolerance tolerance_of(DType t) {
+  switch (t) {
+    case DType::kF16: return {4e-3, 1e-3, 1e-7};
+    case DType::kBF16: return {3e-2, 8e-3, 1e-37};
+    case DType::kF64: return {1e-11, 1e-12, 1e-300};
+    default: return {1e-5, 2e-6, 1e-37};  // f32: products count denormals as 0
+  }
+}
+double epsilon_of(DType t) {
+  switch (t) {
+    case DType::kF16: return 0x1p-11;
+    case DType::kBF16: return 0x1p-8;
+    case DType::kF64: return 0x1p-53;
+    default: return 0x1p-24;
+  }
+}
+
+std::string index_text(int64_t linear, const std::vector<int64_t>& extents) {
+  std::vector<int64_t> index(extents.size());
+  for (size_t d = extents.size(); d-- > 0;) index[d] = linear % extents[d], linear /= extents[d];
+  return fmt::format("[{}]", fmt::join(index, ", "));
+}
+
+std::string type_text(const Literal& l) {
+  return fmt::format("{}[{}]", ir::name_of(l.dtype()), fmt::join(l.extents(), ", "));
+}
+
+class Elements {
+ public:
+  Elements(const Literal& got, const Literal& want, double rounding)
+      : got_(got), want_(want), is_float_(ir::is_float(want.dtype())) {
+    tolerance_ = tolerance_of(want.dtype());
+    tolerance_.relative += rounding;
+    for (int64_t k = 0; is_float_ && k < want.count(); ++k)
+      if (double v = std::fabs(want.at(k).f); std::isfinite(v)) largest_ = std::max(largest_, v);
+  }
+
+  bool close(int64_t k) const {
+    const ir::Value64 a = got_.at(k), b = want_.at(k);
+    if (!is_float_) return a.i == b.i;
+    if (std::isnan(b.f) || std::isnan(a.f)) return std::isnan(a.f) && std::isnan(b.f);
+    if (a.f == b.f) return true;
+    if (!std::isfinite(a.f) || !std::isfinite(b.f)) return false;
+    return std::fabs(a.f - b.f) <=
+           tolerance_.relative * std::fabs(b.f) + tolerance_.of_largest * largest_ + tolerance_.least;
+  }
+
+  /// Takes out of `wrong` what `moved`, one side of a perturbed run, explains.
+  void explain(const Literal& moved, bool is_got, std::vector<int64_t>& wrong, std::vector<double>& most) const {
+    std::vector<int64_t> left;
+    std::vector<double> left_most;
+    for (size_t j = 0; j < wrong.size(); ++j) {
+      const ir::Value64 a = got_.at(wrong[j]), b = want_.at(wrong[j]), m = moved.at(wrong[j]);
+      const ir::Value64 from = is_got ? a : b, other = is_got ? b : a;  // what moves, and what it may have become
+      bool explained;
+      double by = most[j];
+      if (!is_float_) {
+        by = std::max(by, std::fabs(static_cast<double>(m.i) - static_cast<double>(from.i)));
+        // A whole number that a rounding decides moves by its step; a choice moves anywhere.
+        explained = other.i == m.i || (by > 0 && std::fabs(static_cast<double>(a.i) - static_cast<double>(b.i)) <= by);
+      } else if (!std::isfinite(a.f) || !std::isfinite(b.f)) {
+        explained = other.f == m.f || (std::isnan(other.f) && std::isnan(m.f));
+      } else {
+        if (std::isfinite(m.f)) by = std::max(by, std::fabs(m.f - from.f));
+        explained = other.f == m.f || std::fabs(a.f - b.f) <= kSlack * by;
+      }
+      if (explained) continue;
+      left.push_back(wrong[j]);
+      left_most.push_back(by);
+    }
+    wrong = std::move(left);
+    most = std::move(left_most);
+  }
+
+  std::string text(const Literal& l, int64_t k) const {
+    return is_float_ ? fmt::format("{:.9g}", l.at(k).f) : fmt::format("{}", l.at(k).i);
+  }
+
+ private:
+  const Literal &got_, &want_;
+  bool is_float_;
+  Tolerance tolerance_;
+  double largest_ = 0;
+};
+
+std::optional<Difference> compare_tensors(const Literal& got, const Literal& want, const Again& again,
+                                          double rounding) {
+  if (got.dtype() != want.dtype() || got.extents() != want.extents())
+    return Difference{{}, type_text(want), type_text(got), 0, want.count()};
+  if (want.bytes() == 0 || std::memcmp(got.data(), want.data(), want.bytes()) == 0) return std::nullopt;
+  const Elements elements(got, want, rounding);
+  std::vector<int64_t> wrong;
+  for (int64_t k = 0; k < want.count(); ++k)
+    if (!elements.close(k)) wrong.push_back(k);
+  std::vector<double> most(wrong.size(), 0.0);
+  for (uint64_t draw = 0; again && !wrong.empty() && draw < kDraws; ++draw)
+    if (std::optional<Item> moved = again.compute(draw); moved && moved->tensor.extents() == want.extents())
+      elements.explain(moved->tensor, again.is_got, wrong, most);
+  if (wrong.empty()) return std::nullopt;
+  return Difference{index_text(wrong[0], want.extents()), elements.text(want, wrong[0]), elements.text(got, wrong[0]),
+                    static_cast<int64_t>(wrong.size()), want.count()};
+}
+
+Literal perturb_tensor(const Literal& from, uint64_t draw, double rounding) {
+  if (!ir::is_float(from.dtype())) return from;
+  Literal to(from.dtype(), from.extents());
+  std::minstd_rand random(static_cast<uint32_t>(draw * 7919 + 17));
+  std::uniform_real_distribution<double> unit(-1, 1);
+  // The error of a sum of n terms grows as the root of n.
+  const double epsilon = epsilon_of(from.dtype());
+  const double step = 4 * epsilon + std::sqrt(rounding * epsilon);
+  for (int64_t k = 0; k < from.count(); ++k) to.set(k, {.f = from.at(k).f * (1 + step * unit(random))});
+  return to;
+}
+
+}  // namespace
+
+std::string Difference::text() const {
+  if (element.empty()) return fmt::format("it is {} instead of {}", got, want);
+  return fmt::format("element {} is {} instead of {} ({} of {} differ)", element, got, want, differing, elements);
+}
+
+Item perturb(const Item& item, uint64_t draw, double rounding) {
+  Item moved;
+  moved.is_sequence = item.is_sequence;
+  if (!item.is_sequence) moved.tensor = perturb_tensor(item.tensor, draw, rounding);
+  for (const Literal& l : item.sequence) moved.sequence.push_back(perturb_tensor(l, draw, rounding));
+  return moved;
+}
+
+double rounding_of(const tensor::Op& op, const tensor::Bindings& bindings) {
+  if (const auto* group = op.as<tensor::RowGroup>()) {
+    // The longest sum decides; the others' roundings are within what elements may be off anyway.
+    double most = 0;
+    for (const auto& inner : group->body->ops) most = std::max(most, rounding_of(*inner, bindings));
+    return most;
+  }
+  double terms = 1;
+  DType t = DType::kF64;
+  if (const auto* c = op.as<tensor::Compute>()) {
+    if (c->combiner != tensor::Combiner::kSum && c->combiner != tensor::Combiner::kProd) return 0;
+    for (const tensor::Axis& r : c->reductions) terms *= static_cast<double>(symbolic::evaluate(r.extent, bindings));
+    t = c->accumulate;
+  } else if (const auto* scan = op.as<tensor::PrefixScan>()) {
+    const tensor::Type& type = op.result()->type;
+    terms = static_cast<double>(symbolic::evaluate(type.extents[static_cast<size_t>(scan->axis)], bindings));
+    t = type.dtype;
+  }
+  return ir::is_float(t) ? terms * epsilon_of(t) : 0;
+}
+
+std::optional<Difference> compare(const Item& got, const Item& want, const Again& again, double rounding) {
+  if (got.is_sequence != want.is_sequence)
+    return Difference{{}, want.is_sequence ? "a sequence" : "a tensor", got.is_sequence ? "a sequence" : "a tensor"};
+  if (!want.is_sequence) return compare_tensors(got.tensor, want.tensor, again, rounding);
+  if (got.sequence.size() != want.sequence.size())
+    return Difference{
+        {}, fmt::format("{} tensors", want.sequence.size()), fmt::format("{} tensors", got.sequence.size())};
+  for (size_t k = 0; k < want.sequence.size(); ++k)
+    if (auto d = compare_tensors(got.sequence[k], want.sequence[k], {}, rounding)) {
+      if (!d->element.empty()) d->element = fmt::format("#{} {}", k, d->element);
+      return d;
+    }
+  return std::nullopt;
+}
+
+}  // namespace stax::bisect

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One kernel on known operands, at every point of its way from tensor IR to what runs.
+//
+// The way is a table of levels (kernel_chain.cpp): each turns what the one before it made into one or several stages, and each stage is executed by
+// its level's machine: the tensor interpreter, the loop interpreter, native code. The first stage whose result is not the op's is where the
+// fault is. A further IR or device is a row of that table.
+#include <memory>
+
+#include "bisect/values.h"
+#include "loop/loop_ir.h"
+
+namespace stax::bisect {
+
+/// An op that becomes a kernel, and a call of it.
+struct KernelCall {
+  const tensor::Op* op = nullptr;
+  std::vector<tensor::Item> operands;
+  tensor::Bindings bindings;  // of all symbols that the op mentions
+};
+
+struct KernelFault {
+  std::string level;     // "tensor", "loop", "native"
+  std::string stage;     // the pass: "lower_compute", "split", "simplify", "emit_native"
+  std::string detail;    // the schedule's line, ..
+  std::string what;      // the difference, a crash, a message
+  std::string schedule;  // of the version
+};
+
+/// What the reference interpreter gives for the call.
+tensor::Item evaluate(const KernelCall& call);
+
+/// All stages of one version of an op, made once.
+class KernelChain {
+ public:
+  KernelChain(const tensor::Op& op, uint32_t version);
+  ~KernelChain();
+  KernelChain(const KernelChain&) = delete;
+  KernelChain& operator=(const KernelChain&) = delete;
+  /// The first stage that differs, or that cannot be made. None: the kernel by itself is right.
+  std::optional<KernelFault> check(const KernelCall& call) const;
+  /// Whether a stage of the last level is wrong; false where the call is illegal.
+  bool differs(const KernelCall& call) const;
+  uint32_t versions() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The faults of building alone: the first stage that cannot be made, for any version of the op.
+std::optional<KernelFault> check_building(const tensor::Op& op);
+
+}  // namespace stax::bisect

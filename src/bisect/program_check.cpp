@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bisect/program_check.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "bisect/watched_run.h"
+#include "compile/kernel_stages.h"
+#include "program/steps.h"
+#include "support/error.h"
+#include "symbolic/evaluate.h"
+
+namespace stax::bisect {
+
+using namespace program;
+using symbolic::Expr;
+using tensor::Item;
+using tensor::Op;
+
+namespace {
+
+/// A program that cannot even be made: the kernel that cannot, or the step that says so.
+ProgramFault building_fault(const tensor::Graph& graph, const std::string& message) {
+  ProgramFault fault;
+  fault.level = "program";
+  fault.pass = message.substr(0, message.find(':'));
+  fault.what = message;
+  tensor::for_each_op(graph.body, [&](const Op& op) {
+    if (!fault.kernel.empty() || !compile::is_kernel(op)) return;
+    if (std::optional<KernelFault> k = check_building(op)) {
+      fault.level = k->level, fault.pass = k->stage, fault.detail = k->detail, fault.what = k->what;
+      fault.schedule = k->schedule, fault.source = op.source, fault.value = describe(*op.result());
+      fault.kernel = "of " + fault.value;
+    }
+  });
+  return fault;
+}
+
+class Attribution {
+ public:
+  Attribution(const compile::Compiled& compiled, const std::vector<Item>& inputs, const Values& want,
+              const std::vector<Item>& outputs, int threads)
+      : c_(compiled), p_(*compiled.program), inputs_(inputs), want_(want), outputs_(outputs) {
+    options_.threads = threads;
+  }
+
+  std::optional<ProgramFault> run() {
+    Sighting s = watched(options_).sighting;
+    if (s.seen == Seen::kNothing) return std::nullopt;
+    if (s.seen == Seen::kChanged) {  // by whom?
+      WatchOptions strict = options_;
+      strict.strict = true;
+      if (Sighting again = watched(strict).sighting; again.seen != Seen::kNothing) s = again;
+    }
+    ProgramFault fault;
+    fault.what = s.what;
+    const Step& step = p_.blocks[s.block].steps[s.step];
+    const Op& op = *c_.origin.ops[s.block][s.step];
+    fault.source = op.source;
+    if (s.seen != Seen::kOutput && s.seen != Seen::kThrows && s.seen != Seen::kCrashes)
+      fault.value = describe(*c_.origin.values[s.value]);
+    else if (!op.results.empty())
+      fault.value = describe(*op.result());
+    const bool is_launch = std::holds_alternative<LaunchStep>(step);
+    if (is_launch) {
+      const KernelSpec& k = p_.kernels[s.kernel];
+      fault.kernel = k.name;
+      fault.version = k.version;
+    }
+    if (s.seen == Seen::kOverlap || s.seen == Seen::kBounds) {
+      fault.level = "program", fault.pass = "plan_memory";
+      return fault;
+    }
+    WatchOptions stop = options_;
+    stop.stop_at = s.number;
+    const Watched at = watched(stop);
+    if (at.sighting.seen == Seen::kEvaluator) {
+      fault.level = "runtime", fault.pass = "evaluator", fault.detail = at.sighting.what;
+      return fault;
+    }
+    if (is_launch && kernel_fault(fault, op, s, at)) return fault;
+    if (is_launch)
+      if (std::string wrong = launch_fault(std::get<LaunchStep>(step), op, s.kernel, at.symbols); !wrong.empty()) {
+        fault.level = "program", fault.pass = "build_program", fault.detail = wrong;
+        return fault;
+      }
+    if (s.seen == Seen::kExtents) {
+      fault.level = "program", fault.pass = "build_program", fault.detail = "extents of values";
+      return fault;
+    }
+    fault.level = "runtime";
+    fault.pass = std::string(name_of(step));
+    if (options_.threads > 1) {
+      WatchOptions single = options_;
+      single.threads = 1;
+      if (watched(single).sighting.seen == Seen::kNothing)
+        fault.pass = "thread_pool", fault.detail = "right with one thread";
+    }
+    return fault;
+  }
+
+ private:
+  Watched watched(const WatchOptions& options) const { return watch(c_, inputs_, want_, outputs_, options); }
+
+  /// The kernel by itself.
+  bool kernel_fault(ProgramFault& fault, const Op& op, const Sighting& s, const Watched& at) const {
+    if (at.operands.size() != op.operands.size() || at.symbols.empty()) return false;
+    KernelCall call{&op, at.operands, bindings_of(c_, at.symbols)};
+    try {
+      evaluate(call);
+    } catch (const std::exception&) {  // what the step reads is wrong already
+      return false;
+    }
+    const KernelChain chain(op, p_.kernels[s.kernel].version);
+    const bool differs = chain.differs(call);
+    if (differs) call = shrink(std::move(call), [&](const KernelCall& c) { return chain.differs(c); });
+    // A kernel that is right in the end may be so by luck; one that is wrong has a first stage that is.
+    std::optional<KernelFault> k = chain.check(call);
+    if (!k) return false;
+    fault.level = k->level, fault.pass = k->stage, fault.detail = k->detail;
+    fault.what = k->what;
+    fault.schedule = k->schedule;
+    fault.call = std::move(call);
+    return true;
+  }
+
+  /// What the program gives to a launch that is not what its op says; empty if there is nothing.
+  std::string launch_fault(const LaunchStep& step, const Op& op, uint32_t kernel,
+                           const std::vector<int64_t>& symbols) const {
+    if (symbols.empty()) return {};
+    const tensor::Bindings bindings = bindings_of(c_, symbols);
+    std::vector<int64_t> values(p_.exprs.nodes().size());
+    p_.exprs.evaluate(0, values.size(), symbols, values);
+    const lower::LoweredKernel lowered = compile::lower_op(op);
+    std::string wrong;
+    std::unordered_map<const symbolic::ExprNode*, int64_t> params;
+    const loop::Kernel& k = c_.kernels[kernel];
+    auto expect = [&](const std::string& what, int64_t got, int64_t want) {
+      if (wrong.empty() && got != want) wrong = fmt::format("{} of the launch is {} instead of {}", what, got, want);
+    };
+    for (size_t j = 0; j < lowered.param_values.size(); ++j) {
+      const int64_t want = symbolic::evaluate(lowered.param_values[j], bindings);
+      params[k.params[j].node()] = want;
+      expect("parameter " + k.params[j].str(), values[step.params[j]], want);
+    }
+    const bool is_empty = symbolic::evaluate(lowered.written, bindings) <= 0;
+    expect("whether there is nothing to do", values[step.empty_if_zero] <= 0, is_empty);
+    for (const LaunchVersion& v : step.versions) {
+      if (v.kernel != kernel) continue;
+      int64_t iterations = 1;
+      if (const auto* f = k.body->as<loop::For>(); f && f->kind == loop::LoopKind::kParallel)
+        iterations = symbolic::evaluate(f->extent, params);
+      expect("the number of iterations", values[v.iterations], iterations);
+      expect("the scratch memory", values[v.scratch_bytes], symbolic::evaluate(emit::scratch_bytes(k), params));
+    }
+    for (size_t j = 0; j < lowered.arguments.size(); ++j) {
+      const int argument = lowered.arguments[j];
+      const tensor::Value* want = argument >= 0 ? op.operands[static_cast<size_t>(argument)] : op.result(~argument);
+      if (wrong.empty() && c_.origin.values[step.arguments[j]] != want)
+        wrong = fmt::format("argument {} of the launch is {} instead of {}", j,
+                            describe(*c_.origin.values[step.arguments[j]]), describe(*want));
+    }
+    return wrong;
+  }
+
+  const compile::Compiled& c_;
+  const Program& p_;
+  const std::vector<Item>& inputs_;
+  const Values& want_;
+  const std::vector<Item>& outputs_;
+  WatchOptions options_;
+};
+
+}  // namespace
+
+std::optional<ProgramFault> check_program(tensor::Graph& graph, const std::vector<Item>& inputs, const Values& want,
+                                          const std::vector<Item>& outputs, int threads) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  compile::CompileOptions options;
+  options.isas = {emit::host_isa()};
+  options.threads = cores;
+  compile::Compiled compiled;
+  try {
+    compiled = compile::compile_optimized(graph, options);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    return building_fault(graph, e.what());
+  }
+  return Attribution(compiled, inputs, want, outputs, threads > 0 ? threads : cores).run();
+}
+
+}  // namespace stax::bisect

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Repro files: what is needed to see one fault of the compiler again, as text. `stax replay` runs them.
+//
+//   stax_repro 1
+//   pass fuse_ops                      one pass over the graph ..
+//   kernel simplify version 1         .. or the model as a program, whose level or loop pass `simplify` was found to differ, in a kernel's version 1
+//   fault "%t: element [0, 3] is .."   what was seen
+//   disable "schedule"                 passes that were left out
+//   inputs                             optional: a graph without inputs whose results are the model's inputs
+//   tensor_ir 1 ..
+//   model                              as the pass got it; for a kernel, in its final form
+//   tensor_ir 1 ..
+//
+// Lines that begin with // are comments.
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace stax::compile {
+
+struct Repro {
+  enum class Kind { kPass, kKernel };
+  Kind kind = Kind::kPass;
+  std::string name;  // the pass over the graph, or the part of the way to native code
+  std::optional<uint32_t> version;
+  std::string fault;
+  std::string disable;
+  std::string inputs;  // tensor IR text; empty: there are none
+  std::string model;   // tensor IR text
+};
+
+bool is_repro(std::string_view first_bytes);
+std::string print(const Repro& repro);
+/// UserError that names the line.
+Repro parse_repro(const std::string& text);
+
+/// Writes it beside others, to STAX_REPRO_DIR or, if nobody may write there, to the folder for temporary files. Complete or not at all. The
+/// path, or why there is none in parentheses.
+std::string write_repro(const Repro& repro);
+
+}  // namespace stax::compile

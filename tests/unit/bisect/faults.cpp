@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/bisect/faults.h"
+
+#include <algorithm>
+
+#include "emit/emit.h"
+#include "ir/math_table.h"
+#include "loop/loop_ir.h"
+#include "loop/transform_step.h"
+#include "lower/lower.h"
+#include "program/program.h"
+#include "program/steps.h"
+#include "runtime/evaluator.h"
+#include "tensor/graph.h"
+
+namespace stax::bisect {
+namespace {
+
+std::string planted;
+int count = 0;
+
+bool is(const char* name) { return planted == name; }
+
+using loop::Kernel;
+using loop::Stmt;
+
+// Rewrites the first statement that `f` takes.
+Kernel damage_first(const Kernel& from, const std::function<Stmt(const Stmt&)>& f) {
+  Kernel kernel = from;
+  bool done = false;
+  kernel.body = loop::rewrite(kernel.body, [&](const Stmt& s) {
+    if (done) return s;
+    Stmt changed = f(s);
+    if (changed != s) done = true, ++count;
+    return changed;
+  });
+  return kernel;
+}
+
+Stmt shorter(const Stmt& s) {
+  const auto* f = s->as<loop::For>();
+  if (!f || f->kind == loop::LoopKind::kParallel || f->extent.is_constant(1)) return s;
+  loop::For copy = *f;
+  copy.extent = copy.extent - 1;
+  return loop::make(std::move(copy));
+}
+
+Kernel drop_store(const Kernel& kernel) {
+  if (kernel.kernel_class == "map") return kernel;
+  return damage_first(kernel, [&](const Stmt& s) {
+    const auto* store = s->as<loop::Store>();
+    return store && kernel.buffers[static_cast<size_t>(store->slot)].scope == loop::Scope::kGlobal
+               ? loop::make(loop::Block{})
+               : s;
+  });
+}
+
+Kernel invert_guard(const Kernel& kernel) {
+  return damage_first(kernel, [&](const Stmt& s) {
+    const auto* branch = s->as<loop::If>();
+    if (!branch) return s;
+    loop::If copy = *branch;
+    copy.condition = ir::unary(ir::ScalarOp::kNot, copy.condition);
+    return loop::make(std::move(copy));
+  });
+}
+
+Kernel wrong_neutral(const Kernel& kernel) {
+  return damage_first(kernel, [&](const Stmt& s) {
+    const auto* store = s->as<loop::Store>();
+    if (!store || store->value->kind != ir::ScalarKind::kConstant || !ir::is_float(store->value->dtype)) return s;
+    loop::Store copy = *store;
+    copy.value = kernel.context->scalars.constant(copy.value->dtype, 0.5);
+    return loop::make(std::move(copy));
+  });
+}
+
+// Lanes of a register tile all read the first one's partial sum.
+Kernel wrong_index(const Kernel& kernel) {
+  return damage_first(kernel, [&](const Stmt& s) {
+    const auto* update = s->as<loop::Update>();
+    if (!update || update->index.empty()) return s;
+    loop::Update copy = *update;
+    copy.index.back() = kernel.context->scalars.index(kernel.context->exprs.constant(0));
+    return loop::make(std::move(copy));
+  });
+}
+
+// The last: earlier ones may be left behind by fusion, without uses.
+void shorten_a_sum(tensor::Graph& graph) {
+  tensor::Compute* last = nullptr;
+  tensor::for_each_op(graph.body, [&](tensor::Op& op) {
+    if (auto* c = op.as<tensor::Compute>(); c && c->combiner == tensor::Combiner::kSum) last = c;
+  });
+  if (!last) return;
+  last->reductions.back().extent = last->reductions.back().extent - 1;
+  ++count;
+}
+
+void damage_a_constant(tensor::Graph& graph) {
+  bool done = false;
+  tensor::for_each_op(graph.body, [&](tensor::Op& op) {
+    auto* c = op.as<tensor::Constant>();
+    if (done || !c || c->literal.count() < 100 || !ir::is_float(c->literal.dtype())) return;
+    ir::Literal copy(c->literal.dtype(), c->literal.extents());
+    for (int64_t k = 0; k < copy.count(); ++k) copy.set(k, c->literal.at(k));
+    copy.set(17, {.f = copy.at(17).f + 1});
+    c->literal = copy;
+    done = true, ++count;
+  });
+}
+
+// Two values of one arena, the second made from the first, in one place.
+void alias_what_is_needed(program::Program& p) {
+  for (program::BlockSpec& block : p.blocks)
+    for (const program::Step& step : block.steps) {
+      const auto* launch = std::get_if<program::LaunchStep>(&step);
+      if (!launch) continue;
+      program::ValueSpec& made = p.values[launch->arguments.back()];
+      for (const program::ValueRef v : launch->arguments) {
+        const program::ValueSpec& read = p.values[v];
+        if (&read == &made || read.storage != program::Storage::kArena || made.storage != program::Storage::kArena ||
+            read.offset == made.offset || read.arena_segment != made.arena_segment)
+          continue;
+        made.offset = read.offset;
+        ++count;
+        return;
+      }
+    }
+}
+
+}  // namespace
+
+const std::vector<Fault>& faults() {
+  static const std::vector<Fault> kFaults = {
+      {"an off-by-one bound in fusion", "fuse_ops", "graph"},
+      {"a folded constant", "fold_constants", "graph"},
+      {"a layout that loses a term", "assign_layouts", "graph"},
+      {"a wrong neutral element in lowering", "lower_compute", "loop"},
+      {"a tail guard inverted by a split", "split", "loop"},
+      {"a wrong index behind an interchange", "sink", "loop"},
+      {"a store dropped by simplification", "simplify", "loop"},
+      {"an off-by-one bound behind hoisting", "hoist_loop_invariants", "loop"},
+      {"an off-by-one bound in emission", "emit_native", "native"},
+      {"a coefficient of an elementary function", "math_table", "native"},
+      {"a stale alias in the memory plan", "plan_memory", "program"},
+      {"a division in the runtime's evaluator", "evaluator", "runtime"},
+  };
+  return kFaults;
+}
+void plant(const std::string& name) { planted = name, count = 0; }
+int damages() { return count; }
+
+}  // namespace stax::bisect
+
+// ---- the wrapped functions: `real` is the one of the compiler, `wrapped` is called in its place
+
+#define STAX_WRAP(result, name, symbol, parameters)           \
+  result real_##name parameters __asm__("__real_" symbol);    \
+  result wrapped_##name parameters __asm__("__wrap_" symbol); \
+  result wrapped_##name parameters
+
+namespace stax::bisect {
+
+STAX_WRAP(bool, fuse_ops, "_ZN4stax6tensor8fuse_opsERNS0_5GraphE", (tensor::Graph & graph)) {
+  const bool changed = real_fuse_ops(graph);
+  if (is("an off-by-one bound in fusion")) shorten_a_sum(graph);
+  return changed;
+}
+STAX_WRAP(bool, fold_constants, "_ZN4stax6tensor14fold_constantsERNS0_5GraphE", (tensor::Graph & graph)) {
+  const bool changed = real_fold_constants(graph);
+  if (is("a folded constant")) damage_a_constant(graph);
+  return changed;
+}
+STAX_WRAP(bool, assign_layouts, "_ZN4stax6tensor14assign_layoutsERNS0_5GraphE", (tensor::Graph & graph)) {
+  const bool changed = real_assign_layouts(graph);
+  if (is("a layout that loses a term")) shorten_a_sum(graph);
+  return changed;
+}
+STAX_WRAP(lower::LoweredKernel, lower_compute, "_ZN4stax5lower13lower_computeERKNS_6tensor2OpE",
+          (const tensor::Op& op)) {
+  lower::LoweredKernel lowered = real_lower_compute(op);
+  if (is("a wrong neutral element in lowering")) lowered.kernel = wrong_neutral(lowered.kernel);
+  return lowered;
+}
+STAX_WRAP(Kernel, split, "_ZN4stax4loop5splitENS0_4EditE", (loop::Edit edit)) {
+  Kernel kernel = real_split(std::move(edit));
+  return is("a tail guard inverted by a split") ? invert_guard(kernel) : kernel;
+}
+STAX_WRAP(Kernel, sink, "_ZN4stax4loop4sinkENS0_4EditE", (loop::Edit edit)) {
+  Kernel kernel = real_sink(std::move(edit));
+  return is("a wrong index behind an interchange") ? wrong_index(kernel) : kernel;
+}
+STAX_WRAP(Kernel, simplify, "_ZN4stax4loop8simplifyERKNS0_6KernelE", (const Kernel& from)) {
+  Kernel kernel = real_simplify(from);
+  return is("a store dropped by simplification") ? drop_store(kernel) : kernel;
+}
+STAX_WRAP(Kernel, hoist, "_ZN4stax4loop21hoist_loop_invariantsERKNS0_6KernelE", (const Kernel& from)) {
+  Kernel kernel = real_hoist(from);
+  return is("an off-by-one bound behind hoisting") ? damage_first(kernel, shorter) : kernel;
+}
+STAX_WRAP(emit::NativeImage, emit_native,
+          "_ZN4stax4emit11emit_nativeESt4spanIKNS0_12NativeKernelELm18446744073709551615EERKNS0_11EmitOptionsE",
+          (std::span<const emit::NativeKernel> kernels, const emit::EmitOptions& options)) {
+  if (!is("an off-by-one bound in emission")) return real_emit_native(kernels, options);
+  std::vector<Kernel> damaged;
+  for (const emit::NativeKernel& k : kernels) damaged.push_back(damage_first(*k.kernel, shorter));
+  std::vector<emit::NativeKernel> again;
+  for (size_t k = 0; k < kernels.size(); ++k) again.push_back({&damaged[k], kernels[k].entry});
+  return real_emit_native(again, options);
+}
+STAX_WRAP(const ir::MathFunction&, math_function, "_ZN4stax2ir13math_functionENS0_8ScalarOpENS0_5DTypeE",
+          (ir::ScalarOp op, ir::DType dtype)) {
+  const ir::MathFunction& f = real_math_function(op, dtype);
+  if (!is("a coefficient of an elementary function") || op != ir::ScalarOp::kExp) return f;
+  static ir::MathFunction wrong;
+  wrong = f;
+  for (ir::MathNode& node : wrong.fast.nodes)
+    if (node.op == ir::MathOp::kConstant && node.type == ir::MathType::kF32 &&
+        std::fabs(std::bit_cast<double>(node.bits)) > 0.1 && std::fabs(std::bit_cast<double>(node.bits)) < 0.3)
+      node.bits = std::bit_cast<uint64_t>(std::bit_cast<double>(node.bits) * 1.03), ++count;
+  return wrong;
+}
+STAX_WRAP(void, plan_memory, "_ZN4stax7compile11plan_memoryERNS_7program7ProgramE", (program::Program & p)) {
+  real_plan_memory(p);
+  if (is("a stale alias in the memory plan")) alias_what_is_needed(p);
+}
+STAX_WRAP(void, evaluator_run,
+          "_ZNK4stax7runtime9Evaluator3runESt4spanIKjLm18446744073709551615EES2_IKlLm18446744073709551615EES2_"
+          "IlLm18446744073709551615EE",
+          (const runtime::Evaluator* self, std::span<const uint32_t> nodes, std::span<const int64_t> symbols,
+           std::span<int64_t> values)) {
+  real_evaluator_run(self, nodes, symbols, values);
+  if (!is("a division in the runtime's evaluator")) return;
+  // The first that is no symbol's value and not small: one too few.
+  for (const uint32_t n : nodes)
+    if (values[n] > 8 && self->size() > n && std::find(symbols.begin(), symbols.end(), values[n]) == symbols.end()) {
+      --values[n], ++count;
+      return;
+    }
+}
+
+}  // namespace stax::bisect
