@@ -105,9 +105,12 @@ void MemoryPool::give_back(void* data, size_t bytes) {
     if (free_bytes_ + bytes <= limit) {
       auto it =
           std::lower_bound(free_.begin(), free_.end(), bytes, [](const Free& f, size_t s) { return f.bytes < s; });
-      free_.insert(it, {data, bytes});
-      free_bytes_ += bytes;
-      return;
+      try {
+        free_.insert(it, {data, bytes});
+        free_bytes_ += bytes;
+        return;
+      } catch (const std::bad_alloc&) {  // no memory for the list: then the block goes back, which helps
+      }
     }
   }
   device_->release(data, bytes);
