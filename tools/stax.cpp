@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   tool::add_run(app, actions);
   tool::add_compile(app, actions);
   tool::add_dump(app, actions);
+  tool::add_doctor(app, actions);
   tool::add_verify(app, actions);
   tool::add_bisect(app, actions);
   tool::add_replay(app, actions);

@@ -62,6 +62,7 @@ class LaunchRunner {
     for (size_t i = 0; i < launch.params.size(); ++i) values_[kernel_.params[i].node()] = launch.params[i];
     for (int k = 0; k < 3; ++k) grid_[k] = std::max<int64_t>(0, symbolic::evaluate(kernel_.grid[k], values_));
     blocks_ = grid_[0] * grid_[1] * grid_[2];
+    runs_ = launch.most_blocks > 0 ? std::min(blocks_, launch.most_blocks) : blocks_;
     for (const Divisor& d : kernel_.divisors) {
       const Reciprocal r = reciprocal_of(symbolic::evaluate(d.value, values_));
       STAX_ASSERT(values_[d.multiplier.node()] == r.multiplier && values_[d.shift.node()] == r.shift,
@@ -72,7 +73,7 @@ class LaunchRunner {
   }
 
   Outcome run() {
-    if (blocks_ == 0) return {};
+    if (runs_ == 0) return {};
     // Host threads are started only where they are worth it: what is left after a first part shows.
     const auto start = std::chrono::steady_clock::now();
     const auto elapsed = [&] {
@@ -85,11 +86,11 @@ class LaunchRunner {
         state_.launch->threads > 0 ? state_.launch->threads : std::max(1U, std::thread::hardware_concurrency());
     constexpr double kWorthThreads = 1e-3;
     int64_t done = 0;
-    while (done < blocks_ && (cores == 1 || elapsed() * static_cast<double>(blocks_ - done) <
-                                                kWorthThreads * static_cast<double>(std::max<int64_t>(done, 1)))) {
+    while (done < runs_ && (cores == 1 || elapsed() * static_cast<double>(runs_ - done) <
+                                              kWorthThreads * static_cast<double>(std::max<int64_t>(done, 1)))) {
       run_block(*runners[0], done++);
     }
-    if (done < blocks_) in_parallel(runners, done, std::min(cores, blocks_ - done));
+    if (done < runs_) in_parallel(runners, done, std::min(cores, runs_ - done));
     return collect(runners);
   }
 
@@ -113,7 +114,8 @@ class LaunchRunner {
     }
   }
 
-  void run_block(BlockRunner& runner, int64_t block) const {
+  void run_block(BlockRunner& runner, int64_t number) const {
+    const auto block = static_cast<int64_t>(static_cast<__int128>(number) * blocks_ / runs_);
     const int64_t index[3] = {block % grid_[0], block / grid_[0] % grid_[1], block / grid_[0] / grid_[1]};
     runner.run(block, index);
   }
@@ -125,11 +127,11 @@ class LaunchRunner {
     const auto work = [&](BlockRunner& runner) {
       try {
         const FlushDenormals flush(kernel_.flush_denormals);
-        for (int64_t block = 0; (block = next.fetch_add(1)) < blocks_;) run_block(runner, block);
+        for (int64_t block = 0; (block = next.fetch_add(1)) < runs_;) run_block(runner, block);
       } catch (...) {
         const std::lock_guard lock(mutex);
         failure = std::current_exception();
-        next = blocks_;
+        next = runs_;
       }
     };
     while (static_cast<int64_t>(runners.size()) < workers) runners.push_back(std::make_unique<BlockRunner>(state_));
@@ -142,8 +144,13 @@ class LaunchRunner {
 
   Outcome collect(const std::vector<std::unique_ptr<BlockRunner>>& runners) const {
     Outcome outcome;
+    outcome.blocks = blocks_;
+    outcome.blocks_run = runs_;
+    outcome.accessed_bytes.resize(static_cast<size_t>(kernel_.arguments));
     for (const auto& runner : runners) {
       outcome.counters.add(runner->memory().counters);
+      for (size_t slot = 0; slot < outcome.accessed_bytes.size(); ++slot)
+        outcome.accessed_bytes[slot] += runner->memory().accessed[slot];
       for (const Report& r : runner->memory().reports) outcome.reports.push_back(r);
     }
     std::vector<Report>& reports = outcome.reports;
@@ -168,7 +175,7 @@ class LaunchRunner {
   LaunchState state_;
   std::unordered_map<const symbolic::ExprNode*, int64_t> values_;
   int64_t grid_[3] = {};
-  int64_t blocks_ = 0;
+  int64_t blocks_ = 0, runs_ = 0;
 };
 
 }  // namespace
@@ -190,6 +197,7 @@ std::string Report::str() const {
 
 void Counters::add(const Counters& o) {
   shared_requests += o.shared_requests, shared_cycles += o.shared_cycles;
+  least_shared_cycles += o.least_shared_cycles;
   global_requests += o.global_requests, global_sectors += o.global_sectors, least_sectors += o.least_sectors;
   branches += o.branches, divergent_branches += o.divergent_branches;
   barriers += o.barriers;

@@ -28,9 +28,8 @@ std::string_view name_of(Report::Kind kind);  // "race", "out of bounds", ...
 /// What a launch did, summed over all blocks. Instructions are counted for each thread that executes them; index expressions where their last
 /// variable gets its value.
 struct Counters {
-  int64_t shared_requests = 0,
-          shared_cycles =
-              0;  // a request of a warp without bank conflicts takes one cycle (a vector one as many as its bytes need)
+  // A request of a warp without bank conflicts takes one cycle (a vector one as many as its bytes need): the least.
+  int64_t shared_requests = 0, shared_cycles = 0, least_shared_cycles = 0;
   int64_t global_requests = 0, global_sectors = 0,
           least_sectors = 0;                     // sectors of 32 bytes; least: what contiguous access needs
   int64_t branches = 0, divergent_branches = 0;  // of a warp: conditions and tests of loops
@@ -48,10 +47,13 @@ struct Launch {
   bool count = true;                // requests, cycles, sectors and branches (slower; instructions are always counted)
   size_t most_reports = 8;          // one for each kind of fault, statement and buffer
   int threads = 0;                  // of the host; 0: as many as there are cores
+  int64_t most_blocks = 0;          // runs only so many, evenly spread over the grid; 0: all of them
 };
 struct Outcome {
   std::vector<Report> reports;
   Counters counters;
+  std::vector<int64_t> accessed_bytes;  // by argument: what threads asked for, repeated or not; with `count`
+  int64_t blocks = 0, blocks_run = 0;
 };
 
 struct InterpreterProgram;

@@ -54,6 +54,7 @@ void write(std::byte* data, int64_t index, T value) {
 
 BlockMemory::BlockMemory(LaunchState& launch) : launch_(launch), kernel_(*launch.program->kernel) {
   addresses_.resize(static_cast<size_t>(launch.program->lanes));
+  accessed.resize(kernel_.buffers.size());
   shared_.resize(kernel_.buffers.size());
   shared_marks_.resize(kernel_.buffers.size());
   for (size_t slot = 0; slot < launch.regions.size(); ++slot) {
@@ -125,7 +126,11 @@ void BlockMemory::locate(const Node& node, int slot, const int64_t* index, bool 
       break;
     }
   }
-  if (launch_.launch->count) count(r, width, mask);
+  if (launch_.launch->count) {
+    count(r, width, mask);
+    for (int64_t lane = mask.span.lo; lane < mask.span.hi; ++lane)
+      accessed[static_cast<size_t>(slot)] += at[lane] >= 0 ? width * r.size : 0;
+  }
   if (r.marked) mark(node, slot, width, touch, mask);
 }
 
@@ -226,7 +231,7 @@ void BlockMemory::count_shared(const int64_t* at, int64_t lanes, int64_t bytes, 
   ++counters.shared_requests;
   // As many lanes at a time as fill the banks.
   const int64_t together = std::max<int64_t>(1, std::min(kBanks, kBanks * kBank / bytes));
-  int64_t cycles = 0;
+  int64_t cycles = 0, least = 0;
   for (int64_t first = 0; first < lanes; first += together) {
     std::vector<int64_t>& words = scratch_;
     words.clear();
@@ -241,8 +246,10 @@ void BlockMemory::count_shared(const int64_t* at, int64_t lanes, int64_t bytes, 
     int64_t most = 0;
     for (int64_t word : words) most = std::max(most, ++in_bank[word % kBanks]);
     cycles += most;
+    least += (static_cast<int64_t>(words.size()) + kBanks - 1) / kBanks;
   }
   counters.shared_cycles += std::max<int64_t>(cycles, 1);
+  counters.least_shared_cycles += std::max<int64_t>(least, 1);
 }
 
 void BlockMemory::count_global(const int64_t* at, int64_t lanes, int64_t bytes, int64_t size) {

@@ -94,6 +94,7 @@ class BlockMemory {
 
   std::vector<Report> reports;
   Counters counters;
+  std::vector<int64_t> accessed;  // bytes, by slot
 
  private:
   Marks& marks_of(int slot, int64_t index);
