@@ -20,7 +20,7 @@ constexpr double kPoorCoalescing = 0.8;  // least sectors of those touched
 constexpr double kWastedBytes = 1.25;    // moved, of those needed
 constexpr double kConflicts = 0.1;       // cycles beyond the least
 constexpr double kIdleTail = 0.8;        // work of the waves' capacity
-constexpr double kDivergence = 0.05;     // of all branches
+constexpr double kDivergence = 0.1;      // of the threads of issued instructions
 constexpr double kL2Bandwidth = 3;       // times that of device memory
 constexpr double kSpecialPerFma = 4;     // a special function takes as long as so many multiply-adds
 constexpr double kLaunch = 2e-6;         // seconds
@@ -37,9 +37,10 @@ int estimate_registers(const thread::Kernel& kernel, const ir::Target& target) {
 }
 
 thread::Counters scaled(thread::Counters c, double by) {
-  for (int64_t* v : {&c.shared_requests, &c.shared_cycles, &c.least_shared_cycles, &c.global_requests,
-                     &c.global_sectors, &c.least_sectors, &c.branches, &c.divergent_branches, &c.barriers, &c.loads,
-                     &c.stores, &c.float_ops, &c.integer_ops, &c.special_ops, &c.shuffles, &c.atomics, &c.mma})
+  for (int64_t* v :
+       {&c.shared_requests, &c.shared_cycles, &c.least_shared_cycles, &c.global_requests, &c.global_sectors,
+        &c.least_sectors, &c.branches, &c.divergent_branches, &c.barriers, &c.loads, &c.stores, &c.float_ops,
+        &c.integer_ops, &c.special_ops, &c.shuffles, &c.atomics, &c.mma, &c.executed, &c.issued})
     *v = std::llround(static_cast<double>(*v) * by);
   return c;
 }
@@ -106,7 +107,7 @@ class Doctor {
     d_.moved_bytes = d_.counters.global_sectors * 32;
     d_.coalescing = ratio(d_.counters.least_sectors, d_.counters.global_sectors);
     d_.bank_conflicts = ratio(d_.counters.shared_cycles, d_.counters.least_shared_cycles) - 1;
-    if (d_.counters.branches > 0) d_.divergence = ratio(d_.counters.divergent_branches, d_.counters.branches);
+    d_.divergence = 1 - ratio(d_.counters.executed, d_.counters.issued);
   }
 
   void residency() {
@@ -189,7 +190,8 @@ class Doctor {
     }
     if (d_.divergence > kDivergence) {
       add(d_.divergence, Pitfall::kDivergence,
-          fmt::format("{:.0f} % of the branches split a warp; let conditions change from warp to warp, not from thread "
+          fmt::format("{:.0f} % of the threads idle while others of their warp go another way; let conditions change "
+                      "from warp to warp, not from thread "
                       "to thread",
                       d_.divergence * 100));
     }
@@ -228,8 +230,7 @@ std::string Diagnosis::str() const {
       "shared memory\n",
       waves, tail * 100, occupancy.fraction * 100, occupancy.blocks, occupancy.limiter, registers, shared_bytes);
   text += fmt::format(
-      "  bytes moved {} ({:.2f} of the least {}), coalescing {:.0f} %, bank conflicts {:.0f} %, divergent branches "
-      "{:.0f} "
+      "  bytes moved {} ({:.2f} of the least {}), coalescing {:.0f} %, bank conflicts {:.0f} %, divergence {:.0f} "
       "%\n",
       moved_bytes, ratio(moved_bytes, std::max<int64_t>(1, least_bytes)), least_bytes, coalescing * 100,
       bank_conflicts * 100, divergence * 100);

@@ -42,7 +42,7 @@ struct Diagnosis {
   int64_t moved_bytes = 0;    // sectors asked of the memory beyond a multiprocessor
   double coalescing = 1;      // least sectors / sectors
   double bank_conflicts = 0;  // cycles of shared memory beyond the least, per least
-  double divergence = 0;      // divergent branches / branches
+  double divergence = 0;      // threads that idle while others of their warp go another way, of all
   thread::Counters counters;  // of the whole grid, scaled from the blocks that were run
   double memory_us = 0, compute_us = 0, shared_us = 0, predicted_us = 0;
   std::string bound;              // "memory", "arithmetic", "shared memory", "latency"

@@ -204,6 +204,7 @@ void Counters::add(const Counters& o) {
   loads += o.loads, stores += o.stores;
   float_ops += o.float_ops, integer_ops += o.integer_ops, special_ops += o.special_ops;
   shuffles += o.shuffles, atomics += o.atomics, mma += o.mma;
+  executed += o.executed, issued += o.issued;
 }
 
 Interpreter::Interpreter(Kernel kernel)

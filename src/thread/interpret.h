@@ -36,6 +36,8 @@ struct Counters {
   int64_t barriers = 0;                          // of a block
   int64_t loads = 0, stores = 0, float_ops = 0, integer_ops = 0, special_ops = 0, shuffles = 0, atomics = 0;
   int64_t mma = 0;  // of a warp
+  // Instructions of statements, for each thread that executes them, and for each thread of the warps that issue them.
+  int64_t executed = 0, issued = 0;
   void add(const Counters& other);
 };
 

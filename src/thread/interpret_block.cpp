@@ -60,6 +60,11 @@ void BlockRunner::run_steps(const std::vector<Step>& steps, const Cost& cost, co
   c.float_ops += cost.float_ops * mask.active;
   c.integer_ops += cost.integer_ops * mask.active;
   c.special_ops += cost.special_ops * mask.active;
+  if (launch_.launch->count) {
+    const int64_t instructions = cost.float_ops + cost.integer_ops + cost.special_ops + 1;
+    c.executed += instructions * mask.active;
+    c.issued += instructions * threads_of_warps(mask);
+  }
   for (const Step& step : steps) {
     std::byte* out = at<std::byte>(step.out);
     if (last_out != nullptr && &step == &steps.back()) out = last_out;
@@ -78,6 +83,20 @@ void BlockRunner::run_steps(const std::vector<Step>& steps, const Cost& cost, co
       default: run_step(step, storage_.get(), out, step.out.uniform ? Span{0, 1} : mask.span);
     }
   }
+}
+
+/// Threads of the warps of which any takes part.
+int64_t BlockRunner::threads_of_warps(const Mask& mask) const {
+  if (mask.bytes == nullptr) return kernel_.block;
+  int64_t threads = 0;
+  const int64_t warp = kernel_.warp;
+  for (int64_t first = mask.span.lo / warp * warp; first < mask.span.hi; first += warp) {
+    const int64_t end = std::min(first + warp, mask.span.hi);
+    const bool any =
+        std::any_of(mask.bytes + std::max(first, mask.span.lo), mask.bytes + end, [](uint8_t b) { return b != 0; });
+    if (any) threads += std::min<int64_t>(warp, kernel_.block - first);
+  }
+  return threads;
 }
 
 Mask BlockRunner::mask_of(const Step& step, const Mask& mask) {

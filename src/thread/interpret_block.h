@@ -43,6 +43,8 @@ class BlockRunner {
   void check_whole_warps(const Node& node, const Mask& mask);
   void count_branch(const Mask& mask, const uint8_t* taken);
 
+  int64_t threads_of_warps(const Mask& mask) const;
+
   uint8_t* mask_bytes(size_t depth);
   Mask full() const { return {nullptr, {0, kernel_.block}, kernel_.block}; }
   Mask narrowed(const uint8_t* bytes, const Span& span) const;
