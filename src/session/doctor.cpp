@@ -132,10 +132,12 @@ class Doctor {
     const double memory = std::max(device / target_.bandwidth, moved / (kL2Bandwidth * target_.bandwidth));
     const double rate = static_cast<double>(target_.units) * target_.fma_per_cycle * target_.clock;
     // Additions and multiplications mostly pair up to one instruction.
+    // A warp takes as long as if all of its threads went each way that one of them goes.
     const double arithmetic =
-        (static_cast<double>(c.float_ops) / 2 + static_cast<double>(c.integer_ops) / 2 +
-         static_cast<double>(c.special_ops) * kSpecialPerFma + static_cast<double>(c.shuffles + c.loads + c.stores)) /
-        rate;
+        ((static_cast<double>(c.float_ops) / 2 + static_cast<double>(c.integer_ops) / 2 +
+          static_cast<double>(c.special_ops) * kSpecialPerFma + static_cast<double>(c.shuffles + c.loads + c.stores)) /
+         rate) /
+        (1 - d_.divergence);
     const double shared = static_cast<double>(c.shared_cycles) / (target_.units * target_.clock);
     // Fewer threads than a quarter of what fits hide less latency than there is.
     const double hidden = std::min(1.0, d_.occupancy.fraction / kLowOccupancy);
