@@ -419,7 +419,9 @@ Operand Ops::integer_power(DType t, Operand x, Operand y) {
   });
   const Operand whole = wrap(t, state[0]);
   if (!ir::is_signed(t)) return whole;
-  const Operand odd = pure(Class::kPred, "setp.ne." + u, {pure(cls, "and." + bits, {y, integer(1)}), integer(0)});
+  Operand odd = pure(Class::kPred, "setp.ne." + u, {pure(cls, "and." + bits, {y, integer(1)}), integer(0)});
+  // Whole numbers of double are even from 2^53 on.
+  if (t == DType::kI64) odd = pure(Class::kPred, "and.pred", {odd, compare("gt", t, y, integer(-(int64_t{1} << 53)))});
   const Operand sign = select(t, odd, x, integer(1));
   const Operand unit =
       pure(Class::kPred, "or.pred", {compare("eq", t, x, integer(1)), compare("eq", t, x, integer(-1))});

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "loop/transform.h"
+
 namespace stax::schedule {
 
 using ir::Scalar;
@@ -103,12 +105,34 @@ int lanes_of(const loop::Kernel& kernel) {
   return 32;
 }
 
+namespace {
+
+bool is_legal(const loop::Kernel& kernel, const Version& version) {
+  try {
+    loop::apply_schedule(kernel, version.schedule);
+    return true;
+  } catch (const loop::IllegalTransform&) {
+    return false;
+  }
+}
+
+/// Those that can be applied: that iterations over several rows are independent cannot be proved of every place that results may have.
+Versions legal_ones(const loop::Kernel& kernel, const NestForm& form, Versions versions) {
+  std::erase_if(versions, [&](const Version& v) { return !is_legal(kernel, v); });
+  if (!versions.empty() && !versions.back().guard) return versions;
+  const Versions total = schedule_fallback(kernel, form);
+  versions.push_back(is_legal(kernel, total[0]) ? total[0] : Version{"", {}});
+  return versions;
+}
+
+}  // namespace
+
 Versions choose_versions(const loop::Kernel& kernel) {
   // A scatter's points may meet; their order is its meaning.
   if (kernel.kernel_class == "scatter") return {{"", {}}};
   NestForm form = analyze(kernel);
-  if (kernel.kernel_class == "attention") return schedule_attention(kernel, form);
-  if (kernel.kernel_class == "rows") return schedule_rows(kernel, form);
+  if (kernel.kernel_class == "attention") return legal_ones(kernel, form, schedule_attention(kernel, form));
+  if (kernel.kernel_class == "rows") return legal_ones(kernel, form, schedule_rows(kernel, form));
   using Scheduler = Versions (*)(const loop::Kernel&, const NestForm&);
   constexpr Scheduler kSchedulers[] = {schedule_contraction, schedule_reduction, schedule_map};
   if (form.matches)

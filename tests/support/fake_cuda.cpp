@@ -66,6 +66,7 @@ bool is_known(Address a, size_t bytes) {
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 Result cuInit(unsigned) {
@@ -214,3 +215,4 @@ Result cuGetErrorString(Result r, const char** text) {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
