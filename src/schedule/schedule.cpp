@@ -137,7 +137,8 @@ Versions choose_versions(const loop::Kernel& kernel) {
   constexpr Scheduler kSchedulers[] = {schedule_contraction, schedule_reduction, schedule_map};
   if (form.matches)
     for (Scheduler scheduler : kSchedulers)
-      if (Versions versions = scheduler(kernel, form); !versions.empty()) return versions;
+      if (Versions versions = scheduler(kernel, form); !versions.empty())
+        return legal_ones(kernel, form, std::move(versions));
   return schedule_fallback(kernel, form);
 }
 
