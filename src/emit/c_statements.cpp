@@ -189,13 +189,17 @@ void CKernel::emit(const thread::StoreVector& s) {
   const Vector v = vector_of(t, s.width);
   const std::string to = address(s.memory, s.index, v.type, false);
   const std::string vector = fmt::format("t{}", temporaries_++);
-  std::string text = fmt::format("{} {};", v.type, vector);
+  std::vector<std::string> components;
   for (int i = 0; i < v.components; ++i) {
     std::vector<std::string> items;
     for (int k = 0; k < v.items; ++k) items.push_back(local_item(s.local, s.first, i * v.items + k));
-    text += fmt::format(" {} = {};", v.component(vector, i), packed(t, items));
+    components.push_back(packed(t, items));
   }
-  line(text);
+  // All at once: a vector that is filled one component after the other begins undefined, which checkers of memory mind.
+  const std::string all = fmt::format("{}", fmt::join(components, ", "));
+  line(v.components == 1                            ? fmt::format("const {} {} = {};", v.type, vector, all)
+       : dialect_.format == ir::CodeFormat::kOpencl ? fmt::format("const {0} {1} = ({0})({2});", v.type, vector, all)
+                                                    : fmt::format("const {} {} = {{{}}};", v.type, vector, all));
   line(fmt::format("*{} = {};", to, vector));
 }
 

@@ -242,7 +242,7 @@ const Dialect& cuda_dialect() {
     d.format = ir::CodeFormat::kCuda;
     d.prologue = kPrologue;
     d.functions = kFunctions;
-    d.kernel_prefix = "extern \"C\" __global__ void __launch_bounds__({block})";
+    d.kernel_prefix = "extern \"C\" __global__ void __launch_bounds__({block}, 1)";
     d.shared = "__shared__ __align__(16)";
     d.constant_table = "static __constant__ const";
     d.restrict_word = "__restrict__";

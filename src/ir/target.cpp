@@ -101,6 +101,8 @@ Target opencl() {
   t.static_shared = t.max_shared = t.shared_per_unit = 32 * kKiB;
   t.units = 16, t.l2 = 1 * kMiB, t.bandwidth = 100e9, t.clock = 1.5e9, t.fma_per_cycle = 64;
   t.shuffle = false, t.f16_arithmetic = false, t.float_atomic_add = false;
+  // Compilers make vectors of neighbouring work-items themselves, and emulators that look for undefined values lose track of explicit ones.
+  t.vector_bytes = 4;
   return t;
 }
 

@@ -145,7 +145,8 @@ class GpuScheduler {
     return v;
   }
   std::optional<GpuVersion> vector_pointwise(const loop::For& last) {
-    if (last.extent.is_constant() && last.extent.constant() < kVector) return std::nullopt;
+    if (target_.vector_bytes < 8 || (last.extent.is_constant() && last.extent.constant() < kVector))
+      return std::nullopt;
     GpuVersion v;
     v.block = kBlock;
     StepList steps(outer_names());
