@@ -205,11 +205,16 @@ bool KernelEmitter::is_short(const Stmt& root, int& budget) const {
   const auto light = [&](Scalar s, int cost) {
     bool ok = true;
     ir::visit(s, [&](Scalar x) {
-      if (x->kind == ir::ScalarKind::kLoad && buffer(x->slot).space != Space::kLocal) budget -= 2;
+      if (x->kind == ir::ScalarKind::kLoad && buffer(x->slot).space != Space::kLocal) {
+        budget -= 2;
+        // An address made of data, and a check of an index, have no value where the data is not read.
+        ok = ok && ir::as_expr(x->args[0]);
+      }
       if (x->kind == ir::ScalarKind::kOp) {
         --budget;
-        ok = ok && !ir::is_math_function(x->op) && x->op != ScalarOp::kHash && x->op != ScalarOp::kModFloor &&
-             x->op != ScalarOp::kModTrunc && x->op != ScalarOp::kPow && !(x->op == ScalarOp::kDiv);
+        ok = ok && !ir::is_math_function(x->op) && x->op != ScalarOp::kHash && x->op != ScalarOp::kCheckedIndex &&
+             x->op != ScalarOp::kModFloor && x->op != ScalarOp::kModTrunc && x->op != ScalarOp::kPow &&
+             !(x->op == ScalarOp::kDiv);
       }
     });
     budget -= cost;
