@@ -87,6 +87,21 @@ def test_a_wrong_index_is_an_error_and_the_session_goes_on(folder):
         assert not (out / "1.npz").exists()
 
 
+def test_addresses_made_of_data_are_not_read_past_the_end(folder):
+    """One element, so that of each block one thread alone may read."""
+    model = h.model([h.node("ReverseSequence", "x l", "r", batch_axis=1, time_axis=0), h.node("GatherElements", "r i", "y", axis=0)],
+                    {"x": (h.INT64, ["t", "b"]), "l": (h.INT64, ["b"]), "i": (h.INT64, ["t", "b"])}, ["y"])
+    data = []
+    for t, b in ((1, 1), (2, 1), (5, 3)):
+        data.append({"x": RNG.integers(-9, 9, (t, b)), "l": RNG.integers(1, t + 1, b), "i": RNG.integers(-t, t, (t, b))})
+    for device, env in (("sim", None), ("cuda", on_cuda())):
+        for feed, got in zip(data, h.run(folder, model, data, "--device", device, env=env).outputs):
+            turned = feed["x"].copy()
+            for k, n in enumerate(feed["l"]):
+                turned[:n, k] = turned[:n, k][::-1]
+            h.same(got["y"], np.take_along_axis(turned, feed["i"] % len(turned), 0), device)
+
+
 def test_extents_that_depend_on_data(folder):
     model = h.model([h.node("NonZero", "x", "i"), h.node("Transpose", "i", "t", perm=[1, 0]), h.node("GatherND", "x t", "v"), h.node("Mul", "v v", "y")],
                     {"x": (h.FLOAT, ["n", "m"])}, ["y"])
