@@ -90,8 +90,7 @@ class Dump {
   }
   /// `at`: only kernels that are launched at that shape; null: all.
   void kernels(const std::string& stage, const compile::Compiled& compiled, const ir::Target& target,
-               const program::AtShape* at,
-               const std::function<std::string(size_t)>& show) {
+               const program::AtShape* at, const std::function<std::string(size_t)>& show) {
     const std::map<uint32_t, Use> uses = uses_of(*compiled.program, at);
     bool found = o_.kernel.empty();
     for (size_t k = 0; k < compiled.kernels.size(); ++k) {
@@ -165,6 +164,14 @@ std::string mapping_of(const compile::Compiled& compiled, size_t k) {
   return text;
 }
 
+/// Lines as comments of an IR's text.
+std::string remarks(const std::string& lines) {
+  std::istringstream in(lines);
+  std::string text;
+  for (std::string line; std::getline(in, line);) text += "// " + line + "\n";
+  return text;
+}
+
 // Stages that only GPUs have, and the target that they are for where none is named.
 constexpr std::pair<std::string_view, std::string_view> kGpuStages[] = {
     {"mapping", "cuda:sm_80"}, {"thread", "cuda:sm_80"}, {"ptx", "cuda:sm_80"},
@@ -220,7 +227,10 @@ int dump(const DumpOptions& o) {
   const program::AtShape* at = shape ? &*shape : nullptr;
   const auto& loops = compiled.kernels;
   const auto& threads = compiled.thread_kernels;
-  if (has("loop")) out.kernels("loop", compiled, target, at, [&](size_t k) { return loop::print(loops[k]); });
+  const auto& kernels = compiled.program->kernels;
+  if (has("loop"))
+    out.kernels("loop", compiled, target, at,
+                [&](size_t k) { return remarks(kernels[k].decisions) + loop::print(loops[k]); });
   if (has("llvm"))
     out.kernels("ll", compiled, target, at, [&](size_t k) { return emit::emit_llvm_text(loops[k], emit::host_isa()); });
   if (has("asm"))
@@ -233,7 +243,8 @@ int dump(const DumpOptions& o) {
                                                                              {"opencl", "cl", ir::CodeFormat::kOpencl}};
   for (const auto& [stage, extension, format] : kTexts)
     if (has(stage))
-      out.kernels(extension, compiled, target, at, [&](size_t k) { return emit::emit_gpu(threads[k], format, target); });
+      out.kernels(extension, compiled, target, at,
+                  [&](size_t k) { return emit::emit_gpu(threads[k], format, target); });
   out.close();
   if (has("plan")) out.text("plan", at ? program::print(*compiled.program, *at) : program::print(*compiled.program));
   return 0;

@@ -71,7 +71,7 @@ void lower_level(Way& way) {
 
 void schedule_level(Way& way) {
   if (compile::is_disabled("schedule")) return;
-  way.versions = schedule::choose_versions(way.lowered.kernel);
+  way.versions = schedule::choose_versions(way.lowered.kernel, [&] { return compile::lower_op(way.op).kernel; });
   way.version = std::min<uint32_t>(way.version, static_cast<uint32_t>(way.versions.size()) - 1);
   way.schedule = way.versions[way.version].schedule;
   for (const loop::Step& step : loop::parse_schedule(way.schedule))

@@ -248,12 +248,16 @@ class ProgramBuilder {
   }
 
   void add_cpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op) {
-    schedule::Versions versions{{"", {}}};
-    if (!is_disabled("schedule")) versions = schedule::choose_versions(lowered.kernel);
+    schedule::Versions versions;
+    if (is_disabled("schedule")) {
+      versions.push_back({"", {}, lowered.kernel});
+    } else {
+      versions = schedule::choose_versions(lowered.kernel, [&] { return lower_op(op).kernel; });
+    }
     for (size_t v = 0; v < versions.size(); ++v) {
-      // Each version has a context of its own, so that its loops have the names that its schedule calls them by.
-      loop::Kernel kernel = loop::apply_schedule(v == 0 ? lowered.kernel : lower_op(op).kernel, versions[v].schedule);
-      finish(std::move(kernel), name, v, versions.size(), op);
+      finish(std::move(versions[v].kernel), name, v, versions.size(), op);
+      for (const std::string& reason : versions[v].refused)
+        program_->kernels.back().decisions += "refused: " + reason + "\n";
       program_->kernels.back().flush_denormals = may_flush_denormals(kernels_.back());
       family.guards.push_back(versions[v].guard);
     }

@@ -2,8 +2,10 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "loop/transform.h"
+#include "support/error.h"
 
 namespace stax::schedule {
 
@@ -107,39 +109,44 @@ int lanes_of(const loop::Kernel& kernel) {
 
 namespace {
 
-bool is_legal(const loop::Kernel& kernel, const Version& version) {
-  try {
-    loop::apply_schedule(kernel, version.schedule);
-    return true;
-  } catch (const loop::IllegalTransform&) {
-    return false;
-  }
-}
-
-/// Those that can be applied: that iterations over several rows are independent cannot be proved of every place that results may have.
-Versions legal_ones(const loop::Kernel& kernel, const NestForm& form, Versions versions) {
-  std::erase_if(versions, [&](const Version& v) { return !is_legal(kernel, v); });
-  if (!versions.empty() && !versions.back().guard) return versions;
-  const Versions total = schedule_fallback(kernel, form);
-  versions.push_back(is_legal(kernel, total[0]) ? total[0] : Version{"", {}});
-  return versions;
-}
-
-}  // namespace
-
-Versions choose_versions(const loop::Kernel& kernel) {
+Versions proposals(const loop::Kernel& kernel, const NestForm& form) {
   // A scatter's points may meet; their order is its meaning.
   if (kernel.kernel_class == "scatter") return {{"", {}}};
-  NestForm form = analyze(kernel);
-  if (kernel.kernel_class == "attention") return legal_ones(kernel, form, schedule_attention(kernel, form));
-  if (kernel.kernel_class == "rows") return legal_ones(kernel, form, schedule_rows(kernel, form));
+  if (kernel.kernel_class == "attention") return schedule_attention(kernel, form);
+  if (kernel.kernel_class == "rows") return schedule_rows(kernel, form);
   using Scheduler = Versions (*)(const loop::Kernel&, const NestForm&);
   constexpr Scheduler kSchedulers[] = {schedule_contraction, schedule_reduction, schedule_map};
   if (form.matches)
     for (Scheduler scheduler : kSchedulers)
-      if (Versions versions = scheduler(kernel, form); !versions.empty())
-        return legal_ones(kernel, form, std::move(versions));
-  return schedule_fallback(kernel, form);
+      if (Versions versions = scheduler(kernel, form); !versions.empty()) return versions;
+  return {};
+}
+
+}  // namespace
+
+Versions choose_versions(const loop::Kernel& kernel, const KernelSource& anew) {
+  const NestForm form = analyze(kernel);
+  Versions chosen;
+  std::vector<std::string> refused;
+  // That iterations over several rows are independent cannot be proved of every place that results may have: what is illegal gives way to what
+  // stands behind it.
+  const auto take = [&](Versions versions) {
+    for (Version& v : versions) {
+      try {
+        v.kernel = loop::apply_schedule(anew(), v.schedule);
+      } catch (const loop::IllegalTransform& e) {
+        refused.push_back(e.what());
+        continue;
+      }
+      v.refused = std::exchange(refused, {});
+      chosen.push_back(std::move(v));
+      if (!chosen.back().guard) return true;
+    }
+    return false;
+  };
+  const bool total = take(proposals(kernel, form)) || take(schedule_fallback(kernel, form)) || take({{"", {}}});
+  STAX_ASSERT(total, "the naive nest of {} takes every shape", kernel.name);
+  return chosen;
 }
 
 }  // namespace stax::schedule

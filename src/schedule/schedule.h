@@ -27,11 +27,17 @@ std::optional<symbolic::Expr> stride_of(const loop::Kernel& kernel, ir::Scalar l
 struct Version {
   std::string schedule;
   symbolic::Expr guard;
+  loop::Kernel kernel = {};               // `schedule` applied; filled in by choose_versions
+  std::vector<std::string> refused = {};  // better ones that could not be proved legal: which step, which rule
 };
 using Versions = std::vector<Version>;
 
-/// The schedulers in order of priority; the last accepts everything.
-Versions choose_versions(const loop::Kernel& kernel);
+/// Makes a naive nest anew, in a context of its own, so that its loops have the names that a schedule calls them by.
+using KernelSource = std::function<loop::Kernel()>;
+
+/// The schedulers in order of priority; the last accepts everything. `kernel` is what the guards speak of; each version is applied to a nest that
+/// `anew` makes.
+Versions choose_versions(const loop::Kernel& kernel, const KernelSource& anew);
 
 Versions schedule_rows(const loop::Kernel& kernel, const NestForm& form);         // for kernels of class "rows"
 Versions schedule_attention(const loop::Kernel& kernel, const NestForm& form);    // for kernels of class "attention"

@@ -39,9 +39,9 @@ class KernelForms {
   explicit KernelForms(const Op& op) : op_(op), lowered_(lower_op(op)) {
     loop::verify(lowered_.kernel);
     forms_.push_back({"naive", lowered_.kernel});
-    const schedule::Versions versions = schedule::choose_versions(lowered_.kernel);
+    const schedule::Versions versions = schedule::choose_versions(lowered_.kernel, [&] { return lower_op(op).kernel; });
     for (size_t v = 0; v < versions.size(); ++v) {
-      loop::Kernel kernel = loop::apply_schedule(lower_op(op).kernel, versions[v].schedule);
+      loop::Kernel kernel = versions[v].kernel;
       loop::verify(kernel);
       forms_.push_back({"version " + std::to_string(v), kernel});
       kernel = loop::hoist_loop_invariants(loop::simplify(kernel));

@@ -155,10 +155,14 @@ TEST(LanesOf, AreMoreForBytes) {
 
 // ---- what is chosen
 
+Versions versions_of(const Kernel& naive, const std::string& text) {
+  return choose_versions(naive, [&] { return parse_kernel(text); });
+}
+
 // Applies each version and runs it beside the naive nest.
 void expect_versions(const std::string& text, size_t at_least = 1) {
   const Kernel naive = parse_kernel(text);
-  const Versions versions = choose_versions(naive);
+  const Versions versions = versions_of(naive, text);
   ASSERT_GE(versions.size(), at_least) << text;
   ASSERT_LE(versions.size(), 12u) << "few versions";
   for (size_t v = 0; v < versions.size(); ++v) {
@@ -248,23 +252,26 @@ TEST(Versions, OfContractionsMeanTheSame) {
 
 TEST(Versions, RunInParallelAndInLanesWhereTheyCan) {
   for (const std::string& text : {std::string(kMap), kRowSum, kColumnSum, std::string(kMatmul)}) {
-    for (const Version& v : choose_versions(parse_kernel(text))) {
-      const Kernel kernel = loop::apply_schedule(parse_kernel(text), v.schedule);
-      EXPECT_TRUE(is_parallel(kernel)) << v.schedule;
-      EXPECT_TRUE(has_vector(kernel)) << v.schedule;
+    const Kernel naive = parse_kernel(text);
+    for (const Version& v : versions_of(naive, text)) {
+      EXPECT_TRUE(is_parallel(v.kernel)) << v.schedule;
+      EXPECT_TRUE(has_vector(v.kernel)) << v.schedule;
+      EXPECT_TRUE(v.refused.empty()) << v.refused[0];
     }
   }
 }
 
 TEST(Versions, AScatterKeepsItsOrder) {
-  const Versions versions = choose_versions(parse_kernel(kScatter));
+  const Kernel naive = parse_kernel(kScatter);
+  const Versions versions = versions_of(naive, kScatter);
   ASSERT_EQ(versions.size(), 1u);
   EXPECT_EQ(versions[0].schedule, "");
 }
 
 TEST(Versions, AreTheSameEveryTime) {
   for (const std::string& text : {std::string(kMap), kRowSum, std::string(kMatmul)}) {
-    const Versions a = choose_versions(parse_kernel(text)), b = choose_versions(parse_kernel(text));
+    const Kernel naive = parse_kernel(text);
+    const Versions a = versions_of(naive, text), b = versions_of(naive, text);
     ASSERT_EQ(a.size(), b.size());
     for (size_t v = 0; v < a.size(); ++v) EXPECT_EQ(a[v].schedule, b[v].schedule);
   }
