@@ -458,7 +458,11 @@ class Group {
   }
   bool depends_by_symbols(const Op& op) {
     const std::vector<Expr> symbols = used_symbols(op);
-    return std::any_of(symbols.begin(), symbols.end(), [&](Expr s) { return reaches(view_.definer(s)); });
+    // An op that finds its own result's extent defines what its result's type uses.
+    return std::any_of(symbols.begin(), symbols.end(), [&](Expr s) {
+      Op* definer = view_.definer(s);
+      return definer != &op && reaches(definer);
+    });
   }
   bool is_convex() {
     return std::all_of(members_.begin(), members_.end(), [&](Op* m) {
