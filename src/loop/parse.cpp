@@ -1,36 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The grammar is in text.cpp.
-#include <charconv>
-#include <unordered_map>
-
+#include "ir/kernel_reader.h"
 #include "loop/loop_ir.h"
-#include "support/error.h"
-#include "support/lexer.h"
 
 namespace stax::loop {
 
 namespace {
 
-class Parser {
+class Parser : ir::KernelReader {
  public:
-  explicit Parser(const std::string& text) : lexer_(text, "kernel") {
-    kernel_.context = std::make_shared<ir::Context>();
-    resolve_ = [this](const std::string& name) {
-      const auto found = symbols_.find(name);
-      return found == symbols_.end() ? Expr() : found->second;
-    };
-    slot_type_ = [this](int slot) {
-      if (slot >= static_cast<int>(kernel_.buffers.size())) lexer_.error("there is no buffer {}", slot);
-      return kernel_.buffers[slot].dtype;
-    };
-  }
+  explicit Parser(const std::string& text) : KernelReader(text) { kernel_.context = context_; }
 
   Kernel run() {
     lexer_.expect("kernel");
     kernel_.name = "kernel";
-    if (lexer_.peek().text.starts_with("@")) kernel_.name = name();
-    kernel_.kernel_class =
-        lexer_.peek().kind == TokenKind::kString ? lexer_.expect_string() : lexer_.expect_identifier();
+    if (lexer_.peek().text.starts_with("@")) kernel_.name = buffer_name();
+    kernel_.kernel_class = symbol_name();
     lexer_.expect("{");
     header();
     kernel_.body = statements();
@@ -40,8 +25,6 @@ class Parser {
   }
 
  private:
-  std::string name() { return lexer_.expect_identifier().substr(1); }
-
   void header() {
     for (;;) {
       if (lexer_.accept("param")) {
@@ -58,36 +41,11 @@ class Parser {
     }
   }
 
-  std::string symbol_name() {
-    return lexer_.peek().kind == TokenKind::kString ? lexer_.expect_string() : lexer_.expect_identifier();
-  }
-
-  symbolic::SymbolInfo range(const std::string& name, symbolic::SymbolKind kind) {
-    symbolic::SymbolInfo info{name, kind, {}, 1};
-    info.range.lo = lexer_.expect_integer();
-    lexer_.expect("..");
-    info.range.hi = lexer_.expect_integer();
-    if (info.range.lo > info.range.hi) lexer_.error("the range of {} is empty", name);
-    if (lexer_.accept("multiple")) {
-      info.multiple = lexer_.expect_integer();
-      if (info.multiple < 1) lexer_.error("{} is a multiple of {}", name, info.multiple);
-    }
-    return info;
-  }
-
-  Expr declare(symbolic::SymbolInfo info) {
-    const std::string name = info.name;
-    return symbols_[name] = kernel_.context->exprs.new_symbol(std::move(info));
-  }
-
   void param() {
     const Token at = lexer_.peek();
-    const std::string text = symbol_name();
-    if (symbols_.contains(text)) lexer_.error_at(at, "{} is declared twice", text);
-    kernel_.params.push_back(declare(range(text, symbolic::SymbolKind::kParam)));
+    const std::string name = symbol_name();
+    kernel_.params.push_back(declare_new(at, range(name, symbolic::SymbolKind::kParam)));
   }
-
-  Expr expr() { return symbolic::parse_expr(kernel_.context->exprs, lexer_, resolve_); }
 
   std::vector<Expr> exprs() {
     std::vector<Expr> result;
@@ -103,31 +61,18 @@ class Parser {
   void buffer() {
     const bool is_argument = lexer_.next().text == "argument";
     const Token at = lexer_.peek();
-    const int64_t slot = lexer_.expect_integer();
-    const auto count = static_cast<int64_t>(kernel_.buffers.size());
-    if (slot != count) lexer_.error_at(at, "this is buffer {}", count);
-    if (is_argument && kernel_.arguments != count) lexer_.error_at(at, "arguments come first");
+    const int slot = new_slot();
+    if (is_argument && kernel_.arguments != slot) lexer_.error_at(at, "arguments come first");
     Buffer b;
-    b.name = lexer_.peek().text.starts_with("@") ? name() : fmt::format("b{}", slot);
+    b.name = lexer_.peek().text.starts_with("@") ? buffer_name() : fmt::format("b{}", slot);
     b.scope = is_argument ? Scope::kGlobal : Scope::kLocal;
-    const Token type = lexer_.peek();
-    const auto dtype = ir::parse_dtype(lexer_.expect_identifier());
-    if (!dtype) lexer_.error_at(type, "{} is no element type", type.text);
-    b.dtype = *dtype;
+    b.dtype = dtype();
     b.extents = exprs();
     if (lexer_.accept("strides")) b.strides = exprs();
     b.written = lexer_.accept("written");
     if (is_argument) ++kernel_.arguments;
+    declare_buffer(b.dtype);
     kernel_.buffers.push_back(std::move(b));
-  }
-
-  Scalar scalar() { return ir::parse_scalar(*kernel_.context, lexer_, resolve_, slot_type_); }
-
-  Scalar typed(DType t) {
-    const Token at = lexer_.peek();
-    const Scalar x = scalar();
-    if (x->dtype != t) lexer_.error_at(at, "expected a {}, got a {}", ir::name_of(t), ir::name_of(x->dtype));
-    return x;
   }
 
   Stmt statements() {
@@ -136,25 +81,20 @@ class Parser {
     return make(std::move(block));
   }
 
-  Stmt braced() {
-    lexer_.expect("{");
-    if (++depth_ > 500) lexer_.error("statements are nested too deeply");
-    Stmt body = statements();
-    --depth_;
-    lexer_.expect("}");
-    return body;
+  Stmt body() {
+    return braced([this] { return statements(); });
   }
 
   Stmt statement() {
     if (lexer_.accept("for")) return loop();
     if (lexer_.accept("if")) {
       const Scalar condition = typed(DType::kBool);
-      Stmt then_body = braced();
-      return make(If{condition, std::move(then_body), lexer_.accept("else") ? braced() : Stmt()});
+      Stmt then_body = body();
+      return make(If{condition, std::move(then_body), lexer_.accept("else") ? body() : Stmt()});
     }
     if (lexer_.accept("allocate")) {
-      const auto slot = static_cast<int>(lexer_.expect_integer());
-      return make(Allocate{slot, braced()});
+      const int allocated = static_cast<int>(lexer_.expect_integer());
+      return make(Allocate{allocated, body()});
     }
     return access();
   }
@@ -174,55 +114,31 @@ class Parser {
       f.kind = *kind;
       if (f.kind == LoopKind::kVector) f.width = static_cast<int>(lexer_.expect_integer());
     }
-    if (const auto known = symbols_.find(text); known == symbols_.end()) {
-      f.var = declare(std::move(info));
-    } else {
-      f.var = known->second;
-      const symbolic::SymbolInfo& earlier = f.var.symbol();
-      if (earlier.kind != info.kind || earlier.range != info.range || earlier.multiple != info.multiple) {
-        lexer_.error_at(at, "{} was declared with another range", text);
-      }
-    }
-    f.body = braced();
+    f.var = declare_variable(at, std::move(info));
+    f.body = body();
     return make(std::move(f));
   }
 
   Stmt access() {
-    const Token target = lexer_.peek();
-    const std::string text = lexer_.expect_identifier();
-    int slot = -1;
-    const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), slot);
-    if (text[0] != '%' || error != std::errc() || end != text.data() + text.size() || slot < 0) {
-      lexer_.error_at(target, "expected a statement");
-    }
-    const DType dtype = slot_type_(slot);
-    std::vector<Scalar> index;
+    const int target = slot();
+    const DType dtype = dtype_of(target);
+    std::vector<Scalar> at;
     lexer_.expect("[");
     if (!lexer_.accept("]")) {
       do {
-        if (lexer_.accept("{")) {
-          index.push_back(typed(DType::kI64));
-          lexer_.expect("}");
-        } else {
-          index.push_back(kernel_.context->scalars.index(expr()));
-        }
+        at.push_back(index());
       } while (lexer_.accept(","));
       lexer_.expect("]");
     }
-    if (lexer_.accept("=")) return make(Store{slot, std::move(index), typed(dtype)});
+    if (lexer_.accept("=")) return make(Store{target, std::move(at), typed(dtype)});
     const Token word = lexer_.peek();
     const auto combiner = parse_combiner(lexer_.expect_identifier());
     if (!combiner) lexer_.error_at(word, "{} is no combiner", word.text);
     lexer_.expect("=");
-    return make(Update{slot, std::move(index), *combiner, typed(dtype)});
+    return make(Update{target, std::move(at), *combiner, typed(dtype)});
   }
 
-  Lexer lexer_;
   Kernel kernel_;
-  std::unordered_map<std::string, Expr> symbols_;
-  std::function<Expr(const std::string&)> resolve_;
-  std::function<DType(int)> slot_type_;
-  int depth_ = 0;
 };
 
 }  // namespace

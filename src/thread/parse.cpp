@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The grammar is in text.cpp.
-#include <charconv>
-#include <unordered_map>
-
-#include "support/error.h"
-#include "support/lexer.h"
+#include "ir/kernel_reader.h"
 #include "thread/mma.h"
 #include "thread/thread_ir.h"
 
@@ -12,16 +8,9 @@ namespace stax::thread {
 
 namespace {
 
-class Parser {
+class Parser : ir::KernelReader {
  public:
-  explicit Parser(const std::string& text) : lexer_(text, "kernel") {
-    kernel_.context = std::make_shared<ir::Context>();
-    resolve_ = [this](const std::string& name) {
-      const auto found = symbols_.find(name);
-      return found == symbols_.end() ? Expr() : found->second;
-    };
-    slot_type_ = [this](int slot) { return buffer_at(slot).dtype; };
-  }
+  explicit Parser(const std::string& text) : KernelReader(text) { kernel_.context = context_; }
 
   Kernel run() {
     lexer_.expect("kernel");
@@ -38,63 +27,6 @@ class Parser {
   }
 
  private:
-  // ---- Names and numbers
-
-  std::string buffer_name() {
-    if (!lexer_.peek().text.starts_with("@")) lexer_.error("expected a name with @");
-    return lexer_.expect_identifier().substr(1);
-  }
-
-  std::string symbol_name() {
-    return lexer_.peek().kind == TokenKind::kString ? lexer_.expect_string() : lexer_.expect_identifier();
-  }
-
-  int number(const char* what, int64_t least, int64_t most) {
-    const Token at = lexer_.peek();
-    const int64_t value = lexer_.expect_integer();
-    if (value < least || value > most) lexer_.error_at(at, "{} is {}, not {} .. {}", what, value, least, most);
-    return static_cast<int>(value);
-  }
-
-  const Buffer& buffer_at(int slot) {
-    if (slot < 0 || slot >= static_cast<int>(kernel_.buffers.size())) lexer_.error("there is no buffer {}", slot);
-    return kernel_.buffers[static_cast<size_t>(slot)];
-  }
-
-  symbolic::SymbolInfo range(const std::string& name, symbolic::SymbolKind kind) {
-    symbolic::SymbolInfo info{name, kind, {}, 1};
-    info.range.lo = lexer_.expect_integer();
-    lexer_.expect("..");
-    info.range.hi = lexer_.expect_integer();
-    if (info.range.lo > info.range.hi) lexer_.error("the range of {} is empty", name);
-    if (lexer_.accept("multiple")) {
-      info.multiple = lexer_.expect_integer();
-      if (info.multiple < 1) lexer_.error("{} is a multiple of {}", name, info.multiple);
-    }
-    return info;
-  }
-
-  Expr declare(symbolic::SymbolInfo info) {
-    const std::string name = info.name;
-    return symbols_[name] = kernel_.context->exprs.new_symbol(std::move(info));
-  }
-
-  /// A symbol that occurs here for the first time.
-  Expr declare_new(const Token& at, symbolic::SymbolInfo info) {
-    if (symbols_.contains(info.name)) lexer_.error_at(at, "{} is declared twice", info.name);
-    return declare(std::move(info));
-  }
-
-  Expr expr() { return symbolic::parse_expr(kernel_.context->exprs, lexer_, resolve_); }
-  Scalar scalar() { return ir::parse_scalar(*kernel_.context, lexer_, resolve_, slot_type_); }
-
-  Scalar typed(DType t) {
-    const Token at = lexer_.peek();
-    const Scalar x = scalar();
-    if (x->dtype != t) lexer_.error_at(at, "expected a {}, got a {}", ir::name_of(t), ir::name_of(x->dtype));
-    return x;
-  }
-
   // ---- Header
 
   void parameters_and_buffers() {
@@ -114,22 +46,20 @@ class Parser {
 
   void buffer(Space space) {
     const Token at = lexer_.peek();
-    const auto count = static_cast<int64_t>(kernel_.buffers.size());
-    if (lexer_.expect_integer() != count) lexer_.error_at(at, "this is buffer {}", count);
-    if (space == Space::kGlobal && kernel_.arguments != count) lexer_.error_at(at, "global buffers come first");
+    const int number_of_buffer = new_slot();
+    if (space == Space::kGlobal && kernel_.arguments != number_of_buffer)
+      lexer_.error_at(at, "global buffers come first");
     Buffer b;
     b.name = buffer_name();
     b.space = space;
-    const Token type = lexer_.peek();
-    const auto dtype = ir::parse_dtype(lexer_.expect_identifier());
-    if (!dtype) lexer_.error_at(type, "{} is no element type", type.text);
-    b.dtype = *dtype;
+    b.dtype = dtype();
     lexer_.expect("[");
     b.count = expr();
     lexer_.expect("]");
     if (lexer_.accept("align")) b.alignment = number("the alignment", 1, 1 << 20);
     b.written = lexer_.accept("written");
     if (space == Space::kGlobal) ++kernel_.arguments;
+    declare_buffer(b.dtype);
     kernel_.buffers.push_back(std::move(b));
   }
 
@@ -182,13 +112,8 @@ class Parser {
     return make(std::move(block));
   }
 
-  Stmt braced() {
-    lexer_.expect("{");
-    if (++depth_ > 500) lexer_.error("statements are nested too deeply");
-    Stmt body = statements();
-    --depth_;
-    lexer_.expect("}");
-    return body;
+  Stmt body() {
+    return braced([this] { return statements(); });
   }
 
   std::optional<StmtKind> keyword() {
@@ -210,8 +135,8 @@ class Parser {
       case StmtKind::kFor: return loop();
       case StmtKind::kIf: {
         const Scalar condition = typed(DType::kBool);
-        Stmt then_body = braced();
-        return make(If{condition, std::move(then_body), lexer_.accept("else") ? braced() : Stmt()});
+        Stmt then_body = body();
+        return make(If{condition, std::move(then_body), lexer_.accept("else") ? body() : Stmt()});
       }
       case StmtKind::kLoadVector: {
         const Fragment local = fragment();
@@ -234,7 +159,7 @@ class Parser {
         const auto combiner = ir::parse_combiner(lexer_.expect_identifier());
         if (!combiner) lexer_.error_at(word, "{} is no combiner", word.text);
         lexer_.expect("=");
-        return make(Atomic{memory.slot, memory.index, *combiner, typed(buffer_at(memory.slot).dtype)});
+        return make(Atomic{memory.slot, memory.index, *combiner, typed(dtype_of(memory.slot))});
       }
       case StmtKind::kAsyncCopy: {
         const Element shared = element();
@@ -247,7 +172,7 @@ class Parser {
       case StmtKind::kAsyncCommit: return make(AsyncCommit{});
       case StmtKind::kAsyncWait: return make(AsyncWait{number("the number of groups", 0, 1 << 16)});
       case StmtKind::kMma: return mma();
-      case StmtKind::kBlock: return make(Block{{braced()}, true});
+      case StmtKind::kBlock: return make(Block{{body()}, true});
       case StmtKind::kStore: break;
     }
     lexer_.error_at(at, "expected a statement");
@@ -261,16 +186,8 @@ class Parser {
     f.extent = expr();
     symbolic::SymbolInfo info = variable(text, f.extent);
     f.unrolled = lexer_.accept("unrolled");
-    // One variable may belong to several loops, one after the other.
-    if (const auto known = symbols_.find(text); known == symbols_.end()) {
-      f.var = declare(std::move(info));
-    } else {
-      f.var = known->second;
-      const symbolic::SymbolInfo& earlier = f.var.symbol();
-      if (earlier.kind != info.kind || earlier.range != info.range || earlier.multiple != info.multiple)
-        lexer_.error_at(at, "{} was declared with another range", text);
-    }
-    f.body = braced();
+    f.var = declare_variable(at, std::move(info));
+    f.body = body();
     return make(std::move(f));
   }
 
@@ -280,20 +197,10 @@ class Parser {
   };
 
   Element element() {
-    const Token target = lexer_.peek();
-    const std::string text = lexer_.expect_identifier();
     Element result;
-    const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), result.slot);
-    if (text[0] != '%' || error != std::errc() || end != text.data() + text.size() || result.slot < 0)
-      lexer_.error_at(target, "expected a statement");
-    (void)buffer_at(result.slot);
+    result.slot = slot();
     lexer_.expect("[");
-    if (lexer_.accept("{")) {
-      result.index = typed(DType::kI64);
-      lexer_.expect("}");
-    } else {
-      result.index = kernel_.context->scalars.index(expr());
-    }
+    result.index = index();
     lexer_.expect("]");
     return result;
   }
@@ -314,13 +221,13 @@ class Parser {
   Stmt store() {
     const Element target = element();
     lexer_.expect("=");
-    return make(Store{target.slot, target.index, typed(buffer_at(target.slot).dtype)});
+    return make(Store{target.slot, target.index, typed(dtype_of(target.slot))});
   }
 
   Stmt shuffle() {
     const Fragment target = fragment();
     lexer_.expect("=");
-    const Scalar value = typed(buffer_at(target.local).dtype);
+    const Scalar value = typed(dtype_of(target.local));
     const bool is_xor = lexer_.accept("xor");
     if (!is_xor) lexer_.expect("lane");
     return make(Shuffle{target.local, target.first, is_xor ? ShuffleMode::kXor : ShuffleMode::kIndex, expr(), value});
@@ -350,12 +257,7 @@ class Parser {
     return make(n);
   }
 
-  Lexer lexer_;
   Kernel kernel_;
-  std::unordered_map<std::string, Expr> symbols_;
-  std::function<Expr(const std::string&)> resolve_;
-  std::function<DType(int)> slot_type_;
-  int depth_ = 0;
 };
 
 }  // namespace
