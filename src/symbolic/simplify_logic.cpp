@@ -173,6 +173,12 @@ Expr Simplifier::select(Expr condition, Expr a, Expr b) {
     const Polynomial gap = difference(condition.args()[1], condition.args()[0]);
     if (Polynomial rest = gap; rest.add(difference(b, a), -1), rest.is_zero()) return b;
     if (Polynomial rest = gap; rest.add(difference(a, b), -1), rest.is_zero()) return b;
+    // C7  x = k ? f(x) : b -> x = k ? f(k) : b   k is a constant
+    for (const bool left : {true, false}) {
+      const Expr x = condition.args()[left ? 0 : 1], k = condition.args()[left ? 1 : 0];
+      if (x.is_symbol() && k.is_constant() && depends_on(a, x))
+        return select(condition, substitute(a, {{x.node(), k}}), b);
+    }
   }
   return finish(ExprKind::kSelect, {condition, a, b});
 }

@@ -211,31 +211,73 @@ Expr linear_index(symbolic::ExprTable& table, const std::vector<Expr>& indices, 
   return linear;
 }
 
-std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& from,
-                                                        const std::vector<Expr>& to, const std::vector<Expr>& indices) {
-  std::vector<Expr> result;
-  size_t next = 0;
-  for (Expr extent : from) {
-    if (extent.is_constant(1)) {
-      result.push_back(graph.exprs().constant(0));
-      continue;
-    }
-    // The run of axes of `to` that make up this one.
-    Expr product = graph.exprs().constant(1);
-    Expr linear = graph.exprs().constant(0);
+namespace {
+
+/// Extents as they are where a tensor of extents `of` has elements, in a form that products of them can be compared in: a symbol that would make
+/// it empty is at least 1 there.
+std::vector<Expr> where_not_empty(const Graph& graph, const std::vector<Expr>& of, std::vector<Expr> extents) {
+  const auto has_cases = [](Expr e) {
     bool found = false;
-    while (!found && next < to.size()) {
-      product = product * to[next];
-      linear = to[next].is_constant(1) ? linear : linear * to[next] + indices[next];
-      ++next;
-      found = product == extent || graph.constraints.equal(product, extent) == Truth::kYes;
+    symbolic::visit(e, [&](Expr x) { found |= x.kind() == symbolic::ExprKind::kSelect; });
+    return found;
+  };
+  if (std::none_of(extents.begin(), extents.end(), has_cases)) return extents;
+  symbolic::ConstraintSet facts = graph.constraints;
+  for (Expr e : of) {
+    for (Expr s : symbolic::free_symbols(e)) {
+      symbolic::ExprTable& table = s.table();
+      if (s.range().lo <= 0 && symbolic::substitute(e, {{s.node(), table.constant(0)}}).is_constant(0))
+        facts.assume_true(symbolic::less(table.constant(0), s));
     }
-    if (!found) return std::nullopt;
-    result.push_back(linear);
   }
-  for (; next < to.size(); ++next) {
-    if (!to[next].is_constant(1)) return std::nullopt;
+  for (Expr& e : extents) e = facts.simplify(e);
+  return extents;
+}
+
+bool has_division(Expr e) {
+  bool found = false;
+  symbolic::visit(
+      e, [&](Expr x) { found |= x.kind() == symbolic::ExprKind::kFloorDiv || x.kind() == symbolic::ExprKind::kMod; });
+  return found;
+}
+
+}  // namespace
+
+std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& original,
+                                                        const std::vector<Expr>& reshaped,
+                                                        const std::vector<Expr>& indices) {
+  const std::vector<Expr> from = where_not_empty(graph, original, original);
+  const std::vector<Expr> to = where_not_empty(graph, original, reshaped);
+  const auto is_one = [](Expr e) { return e.is_constant(1); };
+  const auto equal = [&](Expr a, Expr b) { return a == b || graph.constraints.equal(a, b) == Truth::kYes; };
+  std::vector<Expr> result(from.size(), graph.exprs().constant(0));
+  size_t f = 0, t = 0;
+  for (;;) {
+    while (f < from.size() && is_one(from[f])) ++f;
+    while (t < to.size() && is_one(to[t])) ++t;
+    if (f == from.size() || t == to.size()) break;
+    // The shortest runs of axes of both that hold the same number of elements; one of the two is a single axis.
+    size_t fs = f, ts = t;
+    Expr of_from = from[f], of_to = to[t];
+    while (!equal(of_from, of_to) && ++ts < to.size()) of_to = of_to * to[ts];
+    if (ts == to.size()) {
+      ts = t, of_to = to[t];
+      while (!equal(of_from, of_to) && ++fs < from.size()) of_from = of_from * from[fs];
+      if (fs == from.size()) return std::nullopt;
+    }
+    Expr linear = indices[t];
+    for (size_t k = t + 1; k <= ts; ++k) linear = is_one(to[k]) ? linear : linear * to[k] + indices[k];
+    // A merged axis is taken apart where its index says how.
+    for (size_t k = fs; k > f; --k) {
+      result[k] = symbolic::mod(linear, from[k]);
+      const Expr rest = symbolic::floordiv(linear, from[k]);
+      if ((has_division(result[k]) || has_division(rest)) && !has_division(linear)) return std::nullopt;
+      linear = rest;
+    }
+    result[f] = linear;
+    f = fs + 1, t = ts + 1;
   }
+  if (f < from.size() || t < to.size()) return std::nullopt;
   return result;
 }
 

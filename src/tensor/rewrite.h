@@ -30,10 +30,11 @@ void substitute_symbols(Graph& graph, const symbolic::Substitution& map);
 /// Row-major position of `indices` in a tensor of `extents`.
 Expr linear_index(symbolic::ExprTable& table, const std::vector<Expr>& indices, const std::vector<Expr>& extents);
 
-/// Where the element at `indices` of a tensor of extents `to` is in its reshape to `from`, if that takes no division:
-/// each axis of `from` is then an axis of `to`, or several merged. nullopt otherwise.
-std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& from,
-                                                        const std::vector<Expr>& to, const std::vector<Expr>& indices);
+/// Where the element at `indices` of a tensor of extents `reshaped` is in the tensor of extents `original` that it is a reshape of, if finding out
+/// takes no division: each axis of the one is an axis of the other, or several merged. nullopt otherwise.
+std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& original,
+                                                        const std::vector<Expr>& reshaped,
+                                                        const std::vector<Expr>& indices);
 
 /// A producer seen through the Reshapes on the way to it.
 struct Source {

@@ -227,6 +227,8 @@ TEST_F(Rules, Selects) {
   expect("select(less(n, m), n, m)", "min(m, n)");
   expect("select(less(n, m), m, n)", "max(m, n)");
   expect("select(equal(n, m), n, m)", "m");
+  expect("select(equal(n, 1), min(n, 5), n)", "n");
+  expect("select(equal(n, 3), n*m + 2, m)", "select(equal(n, 3), m*3 + 2, m)");
   expect("select(less(i, 9), n, m)", "n");
   expect("select(less(z, 0), n, n)", "n");
 }
