@@ -183,7 +183,7 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->add_option("model", o->model, "an ONNX file, a compiled .stax file, or .stax text")->required();
   c->add_option("--inputs", o->inputs, ".npz files, one array per graph input by name");
   c->add_option("--outputs", o->outputs, "folder for the results: x.npz gives DIR/x.npz");
-  c->add_option("--device", o->device, "cpu, cuda, opencl, sim, loop or reference");
+  c->add_option("--device", o->device, "cpu, cuda, hip, opencl, sim, loop or reference");
   c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH; unnamed dims are input[axis]");
   c->add_option("--threads", o->threads, "worker threads (default: all cores)");
   c->add_option("--repeat", o->repeat, "timed calls for each file");

@@ -7,6 +7,7 @@
 
 #include "runtime/driver_device.h"
 #include "runtime/dynamic_library.h"
+#include "runtime/text_compiler.h"
 #include "support/error.h"
 
 namespace stax::runtime {
@@ -51,16 +52,6 @@ constexpr char kAdvice[] = "install the NVIDIA driver (Debian: nvidia-driver), o
     Result (*)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**, void**)) \
   F(error_string, "cuGetErrorString", Result (*)(Result, const char**))
 
-#define STAX_NVRTC_FUNCTIONS(F)                                                                 \
-  F(create, "nvrtcCreateProgram",                                                               \
-    Result (*)(Handle*, const char*, const char*, int, const char* const*, const char* const*)) \
-  F(compile, "nvrtcCompileProgram", Result (*)(Handle, int, const char* const*))                \
-  F(log_size, "nvrtcGetProgramLogSize", Result (*)(Handle, size_t*))                            \
-  F(log, "nvrtcGetProgramLog", Result (*)(Handle, char*))                                       \
-  F(code_size, "nvrtcGetPTXSize", Result (*)(Handle, size_t*))                                  \
-  F(code, "nvrtcGetPTX", Result (*)(Handle, char*))                                             \
-  F(destroy, "nvrtcDestroyProgram", Result (*)(Handle*))
-
 #define STAX_DECLARE(member, symbol, type) std::add_pointer_t<std::remove_pointer_t<type>> member = nullptr;
 #define STAX_RESOLVE(member, symbol, type) member = reinterpret_cast<type>(library.function(symbol));
 
@@ -87,37 +78,6 @@ struct CudaFunctions {
     int value = 0;
     check(device_attribute(&value, which, device), "an attribute of the device");
     return value;
-  }
-};
-
-struct NvrtcFunctions {
-  DynamicLibrary library{{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
-                         "NVRTC",
-                         "install it (pip: nvidia-cuda-nvrtc), or leave out --emit cuda"};
-  STAX_NVRTC_FUNCTIONS(STAX_DECLARE)
-  NvrtcFunctions(){STAX_NVRTC_FUNCTIONS(STAX_RESOLVE)}
-
-  std::string to_ptx(const program::KernelSpec& kernel, const std::string& arch) const {
-    Handle p = nullptr;
-    if (create(&p, kernel.code.c_str(), (kernel.name + ".cu").c_str(), 0, nullptr, nullptr) != 0)
-      internal_error("NVRTC takes no program {}", kernel.name);
-    // sm_90a -> compute_90a
-    const std::string target = "--gpu-architecture=compute_" + arch.substr(arch.find('_') + 1);
-    const char* flags[] = {target.c_str(), "--std=c++17"};
-    const Result r = compile(p, 2, flags);
-    size_t size = 0;
-    if (r != 0) {
-      log_size(p, &size);
-      std::string text(size, '\0');
-      log(p, text.data());
-      destroy(&p);
-      internal_error("NVRTC rejects kernel {}:\n{}", kernel.name, text.c_str());
-    }
-    code_size(p, &size);
-    std::string text(size, '\0');
-    code(p, text.data());
-    destroy(&p);
-    return text;
   }
 };
 
@@ -166,7 +126,7 @@ class CudaDriver final : public Driver {
   }
   void synchronize() override { f_.check(f_.stream_synchronize(stream_), "waiting for the device"); }
   Function load(const program::KernelSpec& kernel) override {
-    const std::string text = kernel.code_format == "cuda" ? nvrtc().to_ptx(kernel, arch_) : kernel.code;
+    const std::string text = kernel.code_format == "cuda" ? to_ptx(kernel) : kernel.code;
     char log[4096] = {};
     int options[] = {kErrorLogBuffer, kErrorLogBytes};
     void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};
@@ -189,12 +149,13 @@ class CudaDriver final : public Driver {
   }
 
  private:
-  const NvrtcFunctions& nvrtc() {
-    if (!nvrtc_) nvrtc_ = std::make_unique<NvrtcFunctions>();
-    return *nvrtc_;
+  std::string to_ptx(const program::KernelSpec& kernel) {
+    if (!nvrtc_) nvrtc_ = open_nvrtc();
+    // sm_90a -> compute_90a
+    return nvrtc_->compile(kernel, {"--gpu-architecture=compute_" + arch_.substr(arch_.find('_') + 1), "--std=c++17"});
   }
   CudaFunctions f_;
-  std::unique_ptr<NvrtcFunctions> nvrtc_;
+  std::unique_ptr<TextCompiler> nvrtc_;
   std::string arch_;
   int device_ = 0, most_shared_ = 0;
   Handle context_ = nullptr, stream_ = nullptr;

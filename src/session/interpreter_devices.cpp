@@ -7,6 +7,7 @@
 
 #include "runtime/cuda.h"
 #include "runtime/flush_denormals.h"
+#include "runtime/hip.h"
 #include "session/devices.h"
 #include "session/launch_log.h"
 #include "support/error.h"
@@ -77,6 +78,8 @@ class ProgramSession final : public Session {
       device = open_sim(*program);
     } else if (device_ == "cuda") {
       device = runtime::open_cuda(*program);
+    } else if (device_ == "hip") {
+      device = runtime::open_hip(*program);
     } else if (device_ == "opencl") {
       device = runtime::open_opencl(*program);
     } else {
@@ -84,7 +87,8 @@ class ProgramSession final : public Session {
     }
     if (!options.launch_log.empty()) {
       if (!ir::find_target(program->target).is_gpu)
-        user_error("--launch-log records launches of GPU code; device '{}' has none; use cuda, opencl or sim", device_);
+        user_error("--launch-log records launches of GPU code; device '{}' has none; use cuda, hip, opencl or sim",
+                   device_);
       device = log_launches(std::move(device), program, options.launch_log);
     }
     runtime::ModuleOptions module_options;

@@ -8,6 +8,7 @@
 
 #include "compile/repro.h"
 #include "runtime/cuda.h"
+#include "runtime/hip.h"
 #include "session/devices.h"
 #include "session/npz.h"
 #include "support/debug.h"
@@ -61,6 +62,16 @@ namespace {
 
 // The target of a device: of those in the table the newest that it can run.
 std::string target_of(const std::string& device) {
+  if (device == "hip") {
+    const std::string arch = runtime::hip_architecture();
+    std::vector<std::string> known;
+    for (const ir::Target& t : ir::targets()) {
+      if (t.family != "hip") continue;
+      if (t.arch == arch) return t.name;
+      known.push_back(t.arch);
+    }
+    user_error("HIP: the GPU is a {}; Stax has code for {}", arch, fmt::join(known, ", "));
+  }
   if (device != "cuda") return device;
   const int capability = runtime::cuda_compute_capability();
   const ir::Target* best = nullptr;
@@ -82,11 +93,9 @@ std::string target_of(const std::string& device) {
 }  // namespace
 
 void check_device(const std::string& name) {
-  for (const char* known : {"cpu", "cuda", "opencl", "sim", "loop", "reference"})
+  for (const char* known : {"cpu", "cuda", "hip", "opencl", "sim", "loop", "reference"})
     if (name == known) return;
-  if (name == "hip")
-    unsupported("device '{}' is not in this build; use cpu, cuda, opencl, sim, loop or reference", name);
-  user_error("unknown device '{}'; known ones are cpu, cuda, opencl, sim, loop and reference", name);
+  user_error("unknown device '{}'; known ones are cpu, cuda, hip, opencl, sim, loop and reference", name);
 }
 
 std::vector<emit::Isa> isas_for_host() { return {emit::host_isa()}; }

@@ -168,8 +168,6 @@ def test_faults_of_the_caller(folder):
     h.stax("run", m, "--inputs", a, "--warmup", "-1").expect(1, "--warmup")
     h.stax("run", m, "--inputs", a, "--threads", "-2").expect(1, "--threads")
     h.stax("run", m, "--inputs", a, "--device", "abacus").expect(1, "abacus", "cpu")
-    done = h.stax("run", m, "--inputs", a, "--device", "hip").expect(1, "hip")
-    assert done.err.split(": ", 1)[1].startswith("unsupported:"), done.err
 
 
 def test_a_file_in_the_way_of_the_output_folder(folder):

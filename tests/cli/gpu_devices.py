@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that run thread IR and PTX: `sim`, and `cuda` on a driver that stands in for NVIDIA's and runs PTX on this machine."""
+"""Devices that run thread IR and texts for GPUs: `sim`; `cuda` on a driver that stands in for NVIDIA's and runs PTX on this machine; `hip` on a runtime
+that stands in for AMD's and compiles HIP C++ for this machine."""
 import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +14,19 @@ import harness as h
 import numpy as np
 
 FAKE = Path(os.environ["STAX"]).resolve().parent / "fake_cuda" if "STAX" in os.environ else Path("fake_cuda")
+FAKE_HIP = FAKE.parent / "fake_hip"
 RNG = np.random.default_rng()
 
 
 def on_cuda(**settings):
     return {"LD_LIBRARY_PATH": str(FAKE)} | {f"FAKE_CUDA_{k.upper()}": str(v) for k, v in settings.items()}
+
+
+def on_hip(**settings):
+    return {"LD_LIBRARY_PATH": str(FAKE_HIP), "STAX_CACHE": "off"} | {f"FAKE_HIP_{k.upper()}": str(v) for k, v in settings.items()}
+
+
+HAS_CLANG = shutil.which("clang++-22") is not None
 
 
 def layer():
@@ -60,6 +70,35 @@ def test_cuda_agrees_at_every_shape(folder):
     assert loads and launches and max(loads) < min(launches), "code is loaded before the first launch, and never again"
     assert calls.count("init") >= 1 and calls[-1] == "release", calls[-1]
     assert sum(c.startswith("allocate ") for c in calls) == sum(c.startswith("free ") for c in calls), "memory is given back"
+
+
+def test_hip_agrees_at_every_shape(folder):
+    """Warps of 64 and of 32."""
+    if not HAS_CLANG:
+        return "there is no clang++-22"
+    for arch in ("gfx90a:sramecc+:xnack-", "gfx1100"):
+        log = folder / arch[:6]
+        agrees(folder, "hip", on_hip(log=log, arch=arch))
+        calls = log.read_text().splitlines()
+        compiled = [c for c in calls if c.startswith("compile ")]
+        assert compiled and all(f"--offload-arch={arch.split(':')[0]} " in c for c in compiled), compiled[:1]
+        assert len(compiled) == calls.count("load")
+        loads, launches = ([k for k, c in enumerate(calls) if c.startswith(what)] for what in ("load", "launch "))
+        assert launches and max(loads) < min(launches), "code is loaded before the first launch, and never again"
+        assert calls[-1] == "stream destroyed", calls[-1]
+        assert sum(c.startswith("allocate ") for c in calls) == sum(c.startswith("free ") for c in calls), "memory is given back"
+
+
+def test_code_made_by_hiprtc_is_kept(folder):
+    if not HAS_CLANG:
+        return "there is no clang++-22"
+    model = h.model([h.node("Tanh", "x", "y")], {"x": (h.FLOAT, ["n"])}, ["y"])
+    feed = {"x": h.normal(RNG, 37)}
+    for k in range(2):
+        log = folder / f"log{k}"
+        session = h.run(folder, model, [feed], "--device", "hip", env=on_hip(log=log) | {"STAX_CACHE": str(folder / "cache")})
+        h.same(session.outputs[0]["y"], np.tanh(feed["x"].astype(np.float64)).astype(np.float32), "hip", rtol=1e-5)
+        assert ("compile " in log.read_text()) == (k == 0)
 
 
 def test_a_compiled_file_needs_no_compiler_and_says_what_it_is_for(folder):
@@ -119,6 +158,12 @@ def test_what_is_missing_is_said(folder):
     run(on_cuda(devices=0)).expect(1, "no GPU")
     run(on_cuda(capability=61)).expect(1, "6.1", "7.5")
     run(on_cuda(memory=4096)).expect(1, "bytes")
+    run = lambda env: h.stax("run", model, "--inputs", folder / "a.npz", "--device", "hip", env=env)
+    run({"LD_LIBRARY_PATH": str(folder)}).expect(1, "no HIP runtime", "install ROCm")
+    run(on_hip(devices=0)).expect(1, "no GPU")
+    run(on_hip(arch="gfx803")).expect(1, "gfx803", "gfx90a")
+    h.stax("compile", model, "-o", folder / "m.stax", "--target", "hip:gfx942").expect(0)
+    h.stax("run", folder / "m.stax", "--inputs", folder / "a.npz", "--device", "hip", env=on_hip()).expect(1, "gfx942", "gfx90a")
 
 
 def replay(folder, cuda):
@@ -205,7 +250,8 @@ def test_a_bundle_is_checked_without_a_compiler(folder):
 
 
 if __name__ == "__main__":
-    if not (FAKE / "libcuda.so.1").exists():
-        print(f"there is no {FAKE}/libcuda.so.1")
-        sys.exit(77)
+    for library in (FAKE / "libcuda.so.1", FAKE_HIP / "libamdhip64.so.6"):
+        if not library.exists():
+            print(f"there is no {library}")
+            sys.exit(77)
     h.main()
