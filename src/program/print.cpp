@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -14,6 +16,7 @@ class Printer {
   Printer(const Program& p, const AtShape* at) : p_(p), at_(at) {}
 
   std::string run() {
+    name_long_expressions();
     line("program // {} kernels, {} blocks, {} values", p_.kernels.size(), p_.blocks.size(), p_.values.size());
     for (size_t s = 0; s < p_.symbols.size(); ++s)
       line("symbol {} = '{}' in {}..{}", s, p_.symbols[s].name, p_.symbols[s].lo, p_.symbols[s].hi);
@@ -22,10 +25,35 @@ class Printer {
     block(0);
     return out_;
   }
-  std::string expr(ExprRef r) const {
+  std::string expr(ExprRef r) {
     if (r == kNone) return "-";
     if (at_)
       if (const auto known = at_->value(r)) return std::to_string(*known);
+    if (!names_.empty() && names_[r] != Naming::kSpelt) {
+      if (std::exchange(names_[r], Naming::kDefined) == Naming::kToDefine) {
+        const std::string definition = spelt(r);
+        definitions_.push_back(fmt::format("e{} = {}", r, definition));
+      }
+      return fmt::format("e{}", r);
+    }
+    return spelt(r);
+  }
+
+ private:
+  /// Long expressions are written once, in a line of their own in front of what needs them first, and have a name from then on: spelt out, what
+  /// they share would fill the dump.
+  void name_long_expressions() {
+    constexpr size_t kLongest = 16;
+    const auto& nodes = p_.exprs.nodes();
+    std::vector<size_t> parts(nodes.size(), 1);
+    names_.assign(nodes.size(), Naming::kSpelt);
+    for (size_t e = 0; e < nodes.size(); ++e) {
+      for (ExprRef a : nodes[e].args) parts[e] += names_[a] == Naming::kSpelt ? parts[a] : 1;
+      if (parts[e] > kLongest) names_[e] = Naming::kToDefine;
+    }
+  }
+
+  std::string spelt(ExprRef r) {
     const auto& n = p_.exprs.nodes()[r];
     auto join = [&](const char* sep) {
       std::string s = "(";
@@ -48,15 +76,19 @@ class Printer {
     return "?";
   }
 
- private:
   template <class... A>
   void line(fmt::format_string<A...> format, A&&... args) {
-    out_.append(static_cast<size_t>(indent_) * 2, ' ');
-    out_ += fmt::format(format, std::forward<A>(args)...);
-    out_ += '\n';
+    const std::string text = fmt::format(format, std::forward<A>(args)...);
+    definitions_.push_back(text);
+    for (const std::string& each : definitions_) {
+      out_.append(static_cast<size_t>(indent_) * 2, ' ');
+      out_ += each;
+      out_ += '\n';
+    }
+    definitions_.clear();
   }
 
-  std::string value(ValueRef v) const {
+  std::string value(ValueRef v) {
     const ValueSpec& s = p_.values[v];
     std::string t = fmt::format("%{}: {}[", v, ir::name_of(s.dtype));
     for (size_t k = 0; k < s.extents.size(); ++k) t += (k ? ", " : "") + expr(s.extents[k]);
@@ -131,6 +163,9 @@ class Printer {
 
   const Program& p_;
   const AtShape* at_;
+  enum class Naming : uint8_t { kSpelt, kToDefine, kDefined };
+  std::vector<Naming> names_;  // of each expression; empty: all are spelt out
+  std::vector<std::string> definitions_;
   std::string out_;
   int indent_ = 0;
 };

@@ -32,6 +32,22 @@ def test_dumps_do_not_depend_on_the_run(folder):
         assert h.stax("dump", m, "--stage", stage).out == h.stax("dump", m, "--stage", stage).out, stage
 
 
+def test_what_extents_share_is_written_once(folder):
+    """Each level's extent is made of two parts of the one before: spelt out, the last would have thousands of terms."""
+    nodes, at = [], "x"
+    for k in range(14):
+        nodes += [h.node("Shape", at, f"s{k}"), h.node("Div", f"s{k} two", f"a{k}"), h.node("Div", f"s{k} three", f"b{k}"),
+                  h.node("Slice", f"{at} zero a{k}", f"p{k}"), h.node("Slice", f"{at} zero b{k}", f"q{k}"), h.node("Concat", f"p{k} q{k} x", f"y{k}", axis=0)]
+        at = f"y{k}"
+    m = h.model(nodes, {"x": (h.FLOAT, ["n"])}, [at], {"zero": np.array([0]), "two": np.array([2]), "three": np.array([3])})
+    text = h.stax("dump", h.save(m, folder / "m.onnx"), "--stage", "plan").expect(0).out
+    assert len(text) < 100_000, len(text)
+    names = re.findall(r"^ *(e\d+) = ", text, re.M)
+    assert names and len(set(names)) == len(names), names
+    used = set(re.findall(r"\be\d+\b", re.sub(r'"[^"]*"', "", text)))
+    assert used == set(names), used ^ set(names)
+
+
 def test_one_file_for_each_kernel(folder):
     m = perceptron(folder)
     out = folder / "kernels"
