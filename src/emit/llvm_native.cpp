@@ -196,7 +196,7 @@ NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions
     key = fmt::format("image of {}, LLVM {}, {}\n", build_id(), LLVM_VERSION_STRING, name_of(options.isa));
     for (const Source& each : sources) key += each.entry + "\n" + each.text + "\n";
     if (auto kept = options.cache->find(key)) {
-      image.bytes = std::move(*kept);
+      image.bytes.assign(kept->bytes().begin(), kept->bytes().end());
       return image;
     }
   }

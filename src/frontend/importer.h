@@ -51,7 +51,7 @@ class Importer {
   std::unique_ptr<tensor::Graph> run();
 
   tensor::Graph& graph() { return *graph_; }
-  const std::string& folder() const { return folder_; }
+  const ExternalData& external() const { return external_; }
   const std::string& name() const { return name_; }
   Diagnostics& diagnostics() { return diagnostics_; }
   uint64_t next_random_seed() { return ++random_seeds_; }
@@ -105,7 +105,8 @@ class Importer {
                      const std::vector<Binding>& inputs);
 
   onnx::ModelProto& model_;
-  std::string folder_, name_;
+  ExternalData external_;
+  std::string name_;
   const ImportOptions& options_;
   std::unique_ptr<tensor::Graph> graph_;
   Diagnostics diagnostics_;

@@ -187,7 +187,7 @@ std::optional<std::vector<double>> Node::reals(const char* name) const {
 std::optional<Literal> Node::tensor(const char* name) const {
   const onnx::AttributeProto* found = attribute(name, onnx::AttributeProto::TENSOR);
   if (!found) return std::nullopt;
-  return literal_of(found->t(), importer_.folder());
+  return literal_of(found->t(), importer_.external());
 }
 
 std::vector<std::string> Node::texts(const char* name) const {

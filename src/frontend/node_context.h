@@ -182,7 +182,12 @@ signal_operators();  // ops_signal.cpp: DFT, STFT, windows, mel weights, NonMaxS
 /// The dtype of an ONNX element type number, or nullopt where Stax has none.
 std::optional<DType> dtype_of_onnx(int element_type);
 std::string onnx_type_name(int element_type);
-/// A TensorProto's values; `folder` holds external data files.
-Literal literal_of(const onnx::TensorProto& proto, const std::string& folder);
+/// The folder of external data files; `read` receives the paths of those that were read, if it is not null.
+struct ExternalData {
+  std::string folder;
+  std::vector<std::string>* read = nullptr;
+};
+/// A TensorProto's values.
+Literal literal_of(const onnx::TensorProto& proto, const ExternalData& external);
 
 }  // namespace stax::frontend

@@ -89,7 +89,7 @@ const Binding* find_binding(const Frame& frame, const std::string& name) {
 }
 
 Importer::Importer(onnx::ModelProto& model, std::string folder, std::string name, const ImportOptions& options)
-    : model_(model), folder_(std::move(folder)), name_(std::move(name)), options_(options) {}
+    : model_(model), external_{std::move(folder), options.external_files}, name_(std::move(name)), options_(options) {}
 
 std::unique_ptr<tensor::Graph> Importer::run() {
   graph_ = std::make_unique<tensor::Graph>(std::make_shared<ir::Context>());
@@ -281,9 +281,9 @@ void Importer::import_initializers(Frame& frame, const onnx::GraphProto& graph) 
     bind(frame, name, binding, where);
   };
   for (const onnx::TensorProto& tensor : graph.initializer())
-    add(tensor.name(), [&] { return literal_of(tensor, folder_); });
+    add(tensor.name(), [&] { return literal_of(tensor, external_); });
   for (const onnx::SparseTensorProto& tensor : graph.sparse_initializer())
-    add(tensor.values().name(), [&] { return literal_of_sparse(tensor, folder_); });
+    add(tensor.values().name(), [&] { return literal_of_sparse(tensor, external_); });
 }
 
 void Importer::import_outputs(Frame& frame) {

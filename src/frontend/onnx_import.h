@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tensor/graph.h"
 
@@ -18,6 +19,8 @@ struct DimRange {
 struct ImportOptions {
   /// By the name of the dim in the file, or `input[axis]` for an unnamed one. An unknown name is a UserError that lists the known ones.
   std::map<std::string, DimRange> dims;
+  /// If not null, receives the paths of the external data files that were read, once for each tensor.
+  std::vector<std::string>* external_files = nullptr;
 };
 
 /// UserError: a damaged file, a value that does not exist, a cycle, a name made twice, shapes that cannot meet, ...;

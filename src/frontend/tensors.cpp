@@ -108,7 +108,7 @@ int64_t parse_number(const onnx::TensorProto& proto, const std::string& key, con
 }
 
 Literal literal_of_external(const onnx::TensorProto& proto, DType t, const std::vector<int64_t>& extents,
-                            const std::string& folder) {
+                            const ExternalData& external) {
   std::string location;
   int64_t offset = 0;
   std::optional<int64_t> length;
@@ -123,7 +123,8 @@ Literal literal_of_external(const onnx::TensorProto& proto, DType t, const std::
   if (location.empty() || location.find('\0') != std::string::npos)
     user_error("{}: its external data has no file name", describe(proto));
   if (leaves) user_error("{}: its external data '{}' lies outside the folder of the model", describe(proto), location);
-  const std::string path = (std::filesystem::path(folder.empty() ? "." : folder) / relative).string();
+  const std::string path = (std::filesystem::path(external.folder.empty() ? "." : external.folder) / relative).string();
+  if (external.read != nullptr) external.read->push_back(path);
   const int64_t want = count_of(extents) * static_cast<int64_t>(ir::byte_size(t));
   if (length && *length != want) wrong_size(proto, *length, want, "bytes");
   MappedBytes bytes;
@@ -167,11 +168,11 @@ std::string onnx_type_name(int element_type) {
   return name;
 }
 
-Literal literal_of(const onnx::TensorProto& proto, const std::string& folder) {
+Literal literal_of(const onnx::TensorProto& proto, const ExternalData& external) {
   const DType t = dtype_of(proto);
   const std::vector<int64_t> extents = extents_of(proto);
   if (proto.has_segment()) unsupported("{}: a tensor in segments", describe(proto));
-  if (proto.data_location() == onnx::TensorProto::EXTERNAL) return literal_of_external(proto, t, extents, folder);
+  if (proto.data_location() == onnx::TensorProto::EXTERNAL) return literal_of_external(proto, t, extents, external);
   if (proto.has_raw_data())
     return literal_of_bytes(proto, t, extents, proto.raw_data().data(), proto.raw_data().size());
   switch (t) {
@@ -192,10 +193,10 @@ Literal literal_of(const onnx::TensorProto& proto, const std::string& folder) {
   STAX_UNREACHABLE();
 }
 
-Literal literal_of_sparse(const onnx::SparseTensorProto& proto, const std::string& folder) {
+Literal literal_of_sparse(const onnx::SparseTensorProto& proto, const ExternalData& external) {
   const std::string what = "sparse tensor '" + proto.values().name() + "'";
-  const Literal values = literal_of(proto.values(), folder);
-  const Literal indices = literal_of(proto.indices(), folder);
+  const Literal values = literal_of(proto.values(), external);
+  const Literal indices = literal_of(proto.indices(), external);
   const std::vector<int64_t> extents(proto.dims().begin(), proto.dims().end());
   const int rank = static_cast<int>(extents.size());
   for (const int64_t extent : extents)

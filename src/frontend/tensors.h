@@ -9,6 +9,6 @@
 namespace stax::frontend {
 
 /// A sparse tensor, as a dense one.
-Literal literal_of_sparse(const onnx::SparseTensorProto& proto, const std::string& folder);
+Literal literal_of_sparse(const onnx::SparseTensorProto& proto, const ExternalData& external);
 
 }  // namespace stax::frontend

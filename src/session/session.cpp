@@ -11,6 +11,7 @@
 #include "runtime/hip.h"
 #include "session/devices.h"
 #include "session/npz.h"
+#include "session/program_cache.h"
 #include "support/debug.h"
 #include "support/error.h"
 #include "support/mapped_file.h"
@@ -90,6 +91,30 @@ std::string target_of(const std::string& device) {
   return best->name;
 }
 
+compile::Compiled compile_for_device(tensor::Graph& graph, const SessionOptions& options, compile::GraphSource source) {
+  compile::CompileOptions compile_options;
+  compile_options.passes.source = std::move(source);
+  compile_options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (options.device == "cpu") compile_options.isas = isas_for_host();
+  std::unique_ptr<DiskCache> cache = user_cache();
+  compile_options.cache = cache.get();
+  if (options.device != "loop") compile_options.target = target_of(options.device);
+  if (!options.emit.empty()) {
+    if (options.device != "cuda") user_error("--emit is for --device cuda, which takes ptx or cuda");
+    compile_options.format = options.emit == "cuda" ? ir::CodeFormat::kCuda : ir::CodeFormat::kPtx;
+  }
+  return compile::compile_graph(graph, compile_options);
+}
+
+/// All that a program depends on besides the model's files and the build of Stax.
+std::string program_key(const SessionOptions& options) {
+  std::string key = fmt::format("target {}, code {}", target_of(options.device), options.emit);
+  if (options.device == "cpu")
+    for (const emit::Isa isa : isas_for_host()) key += fmt::format(", {}", emit::name_of(isa));
+  for (const auto& [name, range] : options.dims) key += fmt::format("\n{}={}..{}", name, range.lo, range.hi);
+  return key;
+}
+
 }  // namespace
 
 void check_device(const std::string& name) {
@@ -104,7 +129,8 @@ std::vector<emit::Isa> isas_for_file() {
 }
 
 std::unique_ptr<tensor::Graph> load_graph(const std::string& path,
-                                          const std::map<std::string, frontend::DimRange>& dims) {
+                                          const std::map<std::string, frontend::DimRange>& dims,
+                                          std::vector<std::string>* external_files) {
   std::vector<uint8_t> head = first_bytes(path);
   if (program::is_program_file(head))
     user_error("'{}' is a compiled program; this needs the model it was made from", path);
@@ -123,6 +149,7 @@ std::unique_ptr<tensor::Graph> load_graph(const std::string& path,
   }
   frontend::ImportOptions options;
   options.dims = dims;
+  options.external_files = external_files;
   auto graph = frontend::import_onnx(path, options);
   check_dims_stay_dynamic(*graph, dims);
   return graph;
@@ -144,9 +171,19 @@ std::unique_ptr<Session> Session::load(const std::string& path, const SessionOpt
                  options.device, options.device == "loop" ? "cpu" : options.device);
     return make_program_session(program, options, 0.0, ms_since(start));
   }
-  std::unique_ptr<tensor::Graph> graph = load_graph(path, options.dims);
-  return of_graph(std::move(graph), options, ms_since(start),
-                  [path, dims = options.dims] { return load_graph(path, dims); });
+  const compile::GraphSource source = [path, dims = options.dims] { return load_graph(path, dims); };
+  // The interpreters want more than the program; what debugging options show happens on the way to it.
+  if (options.device == "reference" || options.device == "loop" || debug_options().any())
+    return of_graph(source(), options, ms_since(start), source);
+  const ProgramCache cache(user_cache(), path, program_key(options));
+  if (std::shared_ptr<program::Program> program = cache.find())
+    return make_program_session(std::move(program), options, 0.0, ms_since(start));
+  std::vector<std::string> external_files;
+  std::unique_ptr<tensor::Graph> graph = load_graph(path, options.dims, &external_files);
+  compile::Compiled compiled = compile_for_device(*graph, options, source);
+  graph.reset();
+  cache.insert(*compiled.program, std::move(external_files));
+  return make_program_session(compiled.program, options, ms_since(start), 0.0);
 }
 
 std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph, const SessionOptions& options,
@@ -154,18 +191,7 @@ std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph,
   check_device(options.device);
   auto start = Clock::now();
   if (options.device == "reference") return make_reference_session(std::move(graph), compile_ms);
-  compile::CompileOptions compile_options;
-  compile_options.passes.source = std::move(source);
-  compile_options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  if (options.device == "cpu") compile_options.isas = isas_for_host();
-  std::unique_ptr<DiskCache> cache = user_cache();
-  compile_options.cache = cache.get();
-  if (options.device != "loop") compile_options.target = target_of(options.device);
-  if (!options.emit.empty()) {
-    if (options.device != "cuda") user_error("--emit is for --device cuda, which takes ptx or cuda");
-    compile_options.format = options.emit == "cuda" ? ir::CodeFormat::kCuda : ir::CodeFormat::kPtx;
-  }
-  compile::Compiled compiled = compile::compile_graph(*graph, compile_options);
+  compile::Compiled compiled = compile_for_device(*graph, options, std::move(source));
   graph.reset();
   return make_program_session(compiled.program, options, compile_ms + ms_since(start), 0.0,
                               std::move(compiled.kernels));

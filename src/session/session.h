@@ -65,9 +65,10 @@ class Session {
 /// The devices by name; `known` ones that this build or machine lacks are an UnsupportedError, others a UserError.
 void check_device(const std::string& name);
 
-/// An ONNX file, tensor IR text, or the model of a crash repro, as a graph.
+/// An ONNX file, tensor IR text, or the model of a crash repro, as a graph. `external_files`: as in frontend::ImportOptions.
 std::unique_ptr<tensor::Graph> load_graph(const std::string& path,
-                                          const std::map<std::string, frontend::DimRange>& dims);
+                                          const std::map<std::string, frontend::DimRange>& dims,
+                                          std::vector<std::string>* external_files = nullptr);
 
 /// ISAs that a program is compiled for: those of this machine's family, or the host's alone.
 std::vector<emit::Isa> isas_for_host();

@@ -26,6 +26,8 @@ struct DebugOptions {
 
   bool dumps(std::string_view name) const;
   bool disables(std::string_view name) const;
+  /// Whether anything but `repro_dir` is set.
+  bool any() const { return !dump.empty() || !disable.empty() || time || verify; }
 };
 
 const DebugOptions& debug_options();

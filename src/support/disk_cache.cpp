@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/error.h"
 #include "support/hash.h"
 
 namespace stax {
@@ -23,32 +24,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kMagic[8] = {'S', 'T', 'A', 'X', 'K', 'E', 'P', 'T'};
+constexpr char kMagic[8] = {'S', 'T', 'A', 'X', 'K', 'E', 'P', '2'};
 constexpr const char* kSuffix = ".kept";
 constexpr const char* kUnfinished = ".part";
 constexpr int64_t kUserCacheBytes = int64_t{1} << 30;
 // What a process that died has left is removed after this long.
 constexpr auto kUnfinishedFor = std::chrono::hours(1);
 
+// The header, the key, zeros up to a multiple of kAlignment, the bytes.
 struct Header {
   char magic[8];
   uint64_t key_bytes, bytes, checksum;
 };
+constexpr size_t kAlignment = 64;
+size_t start_of_bytes(size_t key_bytes) {
+  return (sizeof(Header) + key_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 uint64_t checksum_of(std::string_view key, std::span<const uint8_t> bytes) {
   return hash_bytes(std::as_bytes(bytes), hash_bytes(key, bytes.size()));
 }
 
-std::optional<std::string> read_whole(const std::string& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) return std::nullopt;
-  const std::streamoff size = in.tellg();
-  if (size < 0) return std::nullopt;
-  std::string text(static_cast<size_t>(size), '\0');
-  in.seekg(0);
-  in.read(text.data(), size);
-  if (in.gcount() != size) return std::nullopt;
-  return text;
+std::optional<MappedBytes> map_whole(const std::string& path) {
+  try {
+    return map_file(path);
+  } catch (const UserError&) {
+    return std::nullopt;  // removed meanwhile, or not to be read
+  }
 }
 
 }  // namespace
@@ -68,28 +70,29 @@ bool DiskCache::prepare_folder() const {
          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-std::optional<std::vector<uint8_t>> DiskCache::find(std::string_view key) const {
+std::optional<MappedBytes> DiskCache::find(std::string_view key) const {
   const std::string path = path_of(key);
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0 || !prepare_folder()) return std::nullopt;
-  const std::optional<std::string> file = read_whole(path);
+  const std::optional<MappedBytes> file = map_whole(path);
   if (!file) return std::nullopt;
+  const auto* at = static_cast<const char*>(file->data.get());
   Header header{};
-  bool whole = file->size() >= sizeof header;
+  bool whole = file->size >= sizeof header;
+  size_t start = 0;
   if (whole) {
-    std::memcpy(&header, file->data(), sizeof header);
-    const size_t rest = file->size() - sizeof header;
-    whole = std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.key_bytes <= rest &&
-            header.bytes == rest - header.key_bytes;
+    std::memcpy(&header, at, sizeof header);
+    whole = std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.key_bytes <= file->size;
+    start = start_of_bytes(header.key_bytes);
+    whole = whole && start <= file->size && header.bytes == file->size - start;
   }
   if (whole) {
-    const std::string_view kept_key(file->data() + sizeof header, header.key_bytes);
-    const auto* data = reinterpret_cast<const uint8_t*>(kept_key.data() + kept_key.size());
-    const std::span<const uint8_t> bytes(data, header.bytes);
-    if (checksum_of(kept_key, bytes) == header.checksum) {
+    const std::string_view kept_key(at + sizeof header, header.key_bytes);
+    const MappedBytes bytes{{file->data, const_cast<char*>(at) + start}, header.bytes};
+    if (checksum_of(kept_key, bytes.bytes()) == header.checksum) {
       if (kept_key != key) return std::nullopt;
       ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // used now
-      return std::vector<uint8_t>(bytes.begin(), bytes.end());
+      return bytes;
     }
   }
   ::unlink(path.c_str());
@@ -107,6 +110,8 @@ void DiskCache::insert(std::string_view key, std::span<const uint8_t> bytes) con
     std::ofstream out(unfinished, std::ios::binary);
     out.write(reinterpret_cast<const char*>(&header), sizeof header);
     out.write(key.data(), static_cast<std::streamsize>(key.size()));
+    const std::string gap(start_of_bytes(key.size()) - sizeof header - key.size(), '\0');
+    out.write(gap.data(), static_cast<std::streamsize>(gap.size()));
     out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     out.flush();
     if (!out) {

@@ -13,7 +13,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
+#include <string_view>
+
+#include "support/mapped_file.h"
 
 namespace stax {
 
@@ -21,7 +23,8 @@ class DiskCache {
  public:
   /// `most_bytes`: of all entries together; an entry of more than a quarter of that is not kept.
   DiskCache(std::string folder, int64_t most_bytes) : folder_(std::move(folder)), most_bytes_(most_bytes) {}
-  std::optional<std::vector<uint8_t>> find(std::string_view key) const;
+  /// The entry, mapped from its file and aligned to 64 bytes. It stays whole when another process replaces or removes the file.
+  std::optional<MappedBytes> find(std::string_view key) const;
   void insert(std::string_view key, std::span<const uint8_t> bytes) const;
   const std::string& folder() const { return folder_; }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""STAX_CACHE: compiled code on disk, taken where it fits, made again where it does not."""
+"""STAX_CACHE: programs and compiled code on disk, taken where they fit, made again where they do not."""
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import harness as h
 import numpy as np
+import onnx
 
 
 def model(op="Tanh"):
@@ -26,36 +28,87 @@ def test_a_second_start_gives_the_same_bits(folder):
     cache = folder / "deep" / "cache"
     first = h.run(folder, model(), [FEED], env={"STAX_CACHE": str(cache)}).outputs[0]
     entries = kept(cache)
-    assert len(entries) == 1, entries
+    assert len(entries) == 2, "a program and its code"
     second = h.run(folder, model(), [FEED], env={"STAX_CACHE": str(cache)}).outputs[0]
     h.equal_bits(second, first)
     h.same(first["y"], np.tanh(FEED["x"] @ h.normal(np.random.default_rng(3), 8, 8)))
     assert kept(cache) == entries
     h.run(folder, model("Exp"), [FEED], env={"STAX_CACHE": str(cache)})
-    assert len(kept(cache)) == 2, "other kernels are another entry"
+    assert len(kept(cache)) == 4, "another model, other kernels"
+
+
+def program_and_code(folder, name, model):
+    """The two entries of a model in a cache of its own."""
+    cache = folder / name
+    h.run(folder, model, [FEED], env={"STAX_CACHE": str(cache)})
+    code, program = sorted(kept(cache), key=lambda entry: b"STAXPROG" in entry.read_bytes())
+    return program, code
 
 
 def test_an_entry_of_another_key_is_none(folder):
-    # The image of exp under the key of tanh: what comes out says which one was run.
-    cache = folder / "cache"
-    h.run(folder, model("Exp"), [FEED], env={"STAX_CACHE": str(cache)})
-    (exp,) = kept(cache)
-    h.run(folder, model("Tanh"), [FEED], env={"STAX_CACHE": str(cache)})
-    (tanh,) = [e for e in kept(cache) if e != exp]
-    os.replace(exp, tanh)
-    got = h.run(folder, model("Tanh"), [FEED], env={"STAX_CACHE": str(cache)}).outputs[0]
-    h.same(got["y"], np.tanh(FEED["x"] @ h.normal(np.random.default_rng(3), 8, 8)), "an entry of another key is none")
+    # Exp under the keys of tanh: what comes out says which one was run.
+    want = np.tanh(FEED["x"] @ h.normal(np.random.default_rng(3), 8, 8))
+    exp, tanh = program_and_code(folder, "exp", model("Exp")), program_and_code(folder, "tanh", model("Tanh"))
+    for other, own in zip(exp, tanh):
+        for entry in kept(folder / "tanh"):
+            if entry != own:
+                entry.unlink()  # so that nothing else answers
+        os.replace(other, own)
+        got = h.run(folder, model("Tanh"), [FEED], env={"STAX_CACHE": str(folder / "tanh")}).outputs[0]
+        h.same(got["y"], want, "an entry of another key is none")
 
 
 def test_damage_is_made_good(folder):
-    cache = folder / "cache"
-    want = h.run(folder, model(), [FEED], env={"STAX_CACHE": str(cache)}).outputs[0]
-    (entry,) = kept(cache)
-    whole = entry.read_bytes()
-    for damage in (b"", whole[:100], whole[:-1], whole[: len(whole) // 2] + b"\0\1\2\3" + whole[len(whole) // 2 + 4:]):
-        entry.write_bytes(damage)
-        h.equal_bits(h.run(folder, model(), [FEED], env={"STAX_CACHE": str(cache)}).outputs[0], want)
-        assert entry.read_bytes() == whole
+    program, code = program_and_code(folder, "cache", model())
+    want = h.run(folder, model(), [FEED], env={"STAX_CACHE": str(folder / "cache")}).outputs[0]
+    for entry in (program, code):
+        whole = entry.read_bytes()
+        for damage in (b"", whole[:100], whole[:-1], whole[: len(whole) // 2] + b"\0\1\2\3" + whole[len(whole) // 2 + 4:]):
+            if entry == code:
+                program.unlink()  # it would answer first
+            entry.write_bytes(damage)
+            h.equal_bits(h.run(folder, model(), [FEED], env={"STAX_CACHE": str(folder / "cache")}).outputs[0], want)
+            assert entry.read_bytes() == whole
+
+
+def test_a_program_is_of_its_files(folder):
+    """Other weights beside the same model file, and other ranges of dims, are other programs."""
+    rng, environment = np.random.default_rng(5), {"STAX_CACHE": str(folder / "cache")}
+    for place in ("here", "there"):
+        (folder / place).mkdir()
+    weights = [h.normal(rng, 64, 64) for _ in range(2)]
+    graph = h.model([h.node("MatMul", "x w", "y")], {"x": (h.FLOAT, ["n", 64])}, ["y"], {"w": weights[0]})
+    onnx.save(graph, folder / "here" / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    shutil.copy(folder / "here" / "m.onnx", folder / "there" / "m.onnx")
+    feed = {"x": h.normal(rng, 3, 64)}
+    np.savez(folder / "x.npz", **feed)
+
+    def check(place, w):
+        (folder / place / "w.bin").write_bytes(w.tobytes())
+        path = folder / place / "m.onnx"
+        h.stax("run", path, "--inputs", folder / "x.npz", "--outputs", folder / "out", "--quiet", env=environment).expect(0)
+        h.same(h.load(folder / "out" / "x.npz")["y"], feed["x"] @ w, rtol=1e-4)
+
+    for turn in range(2):
+        for place, w in (("here", weights[0]), ("there", weights[1]), ("here", weights[1]), ("there", weights[0])):
+            check(place, w)
+        if turn == 0:
+            before = kept(folder / "cache")
+    assert kept(folder / "cache") == before, "the second turn found all"
+    run = ["run", folder / "here" / "m.onnx", "--inputs", folder / "x.npz"]
+    h.stax(*run, "--dim", "n=8..9", env=environment).expect(1, "'n'", "8")
+    (folder / "here" / "w.bin").unlink()
+    h.stax(*run, env=environment).expect(1, "w.bin")
+
+
+def test_warnings_come_again(folder):
+    environment = {"STAX_CACHE": str(folder / "cache")}
+    graph = h.model([h.node("Transpose", "x", "y", perm=[1, 0])], {"x": (h.FLOAT, ["n", 8])}, {"y": (h.FLOAT, ["n"])})
+    path = h.save(graph, folder / "m.onnx")
+    np.savez(folder / "x.npz", **FEED)
+    run = ["run", path, "--inputs", folder / "x.npz", "--outputs", folder / "out"]
+    first, second = (h.stax(*run, env=environment).expect(0, "warning", "rank 1").err for _ in range(2))
+    assert first == second and len(kept(folder / "cache")) == 2
 
 
 def test_off_and_unusable(folder):
@@ -64,7 +117,7 @@ def test_off_and_unusable(folder):
     h.run(folder, model(), [FEED], env={"STAX_CACHE": "off", "HOME": str(home), "XDG_CACHE_HOME": ""})
     assert not list(home.iterdir())
     h.run(folder, model(), [FEED], env={"STAX_CACHE": "", "HOME": str(home), "XDG_CACHE_HOME": ""})
-    assert len(kept(home / ".cache" / "stax")) == 1
+    assert len(kept(home / ".cache" / "stax")) == 2
     done = h.run(folder, model(), [FEED], env={"STAX_CACHE": "/proc/no/such/place"}).done
     assert done.err == "", done.err
 
@@ -78,7 +131,7 @@ def test_processes_side_by_side(folder):
     assert [p.wait(300) for p in started] == [0] * 4
     for k in range(1, 4):
         h.equal_bits(h.load(folder / f"out{k}" / "x.npz"), h.load(folder / "out0" / "x.npz"))
-    assert len(kept(folder / "cache")) == 1
+    assert len(kept(folder / "cache")) == 2
 
 
 h.main()
