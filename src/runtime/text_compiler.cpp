@@ -56,7 +56,7 @@ class LibraryCompiler final : public TextCompiler {
         fmt::format("{} {}.{} {} {}\n{}", what_, major, minor, build_id(), fmt::join(flags, " "), kernel.code);
     const std::unique_ptr<DiskCache> cache = user_cache();
     if (cache) {
-      if (const auto kept = cache->find(key)) return {kept->begin(), kept->end()};
+      if (const auto kept = cache->find(key)) return {kept->bytes().begin(), kept->bytes().end()};
     }
     const std::string made = compile_now(kernel, flags);
     if (cache) cache->insert(key, {reinterpret_cast<const uint8_t*>(made.data()), made.size()});
