@@ -3,7 +3,8 @@
 //
 // [batch, length, 768] + [768] has three axes, but both operands walk batch and length alike, so [batch * length, 768] says the same with
 // longer loops. Two adjacent axes a, b (b the inner one, of extent m) merge into f = a * m + b where
-//   - every load has either both, as neighbouring bare indices [.., a, b, ..] with the operand's extent at b equal to m, or neither;
+//   - every load has either both, as neighbouring bare indices [.., a, b, ..] with the operand's extent at b equal to m or as one index
+//     [.., a * m + b, ..], or neither;
 //   - neither variable appears anywhere else in the body.
 // As the result is row-major and contiguous it always allows the merge. The same rule merges neighbouring reduction axes. Computes that are
 // one kernel (a row group) share their variables: they merge a pair together or not at all, so that a value is seen alike by all of them.
@@ -171,6 +172,7 @@ class Collapser {
     for (Scalar node : all) {
       if (node->kind == ScalarKind::kLoad) {
         int pa = bare_position(node, a.var), pb = bare_position(node, b.var);
+        if (is_merged_already(node, a, b)) pa = pb = -1;
         if (pa == -2 || pb == -2) return false;
         if ((pa < 0) != (pb < 0)) return false;
         if (pa >= 0 && (pb != pa + 1 || extents_[node->slot][pb] != b.extent || extents_[node->slot][pa] != a.extent))
@@ -185,11 +187,12 @@ class Collapser {
     // Any use outside of a load's bare index forbids the merge; indices inside loads were seen above.
     for (Scalar node : all) {
       if (node->kind != ScalarKind::kIndex) continue;
-      if (node->index == a.var || node->index == b.var) continue;  // judged where it is used, below
+      if (node->index == a.var || node->index == b.var || node->index == merged_index(a, b)) continue;  // judged below
       if (symbolic::depends_on(node->index, a.var) || symbolic::depends_on(node->index, b.var)) return false;
     }
     const auto is_variable = [&](Scalar s) {
-      return s && s->kind == ScalarKind::kIndex && (s->index == a.var || s->index == b.var);
+      return s && s->kind == ScalarKind::kIndex &&
+             (s->index == a.var || s->index == b.var || s->index == merged_index(a, b));
     };
     for (Scalar node : all) {
       if (node->kind != ScalarKind::kLoad && std::any_of(node->args.begin(), node->args.end(), is_variable))
@@ -199,13 +202,38 @@ class Collapser {
                         [&](const Compute& c) { return is_variable(c.body) || is_variable(c.epilogue); });
   }
 
+  static Expr merged_index(const Axis& a, const Axis& b) { return a.var * b.extent + b.var; }
+  // One index is a * m + b, and no other has to do with a or b.
+  static bool is_merged_already(Scalar load, const Axis& a, const Axis& b) {
+    bool found = false;
+    for (Scalar arg : load->args) {
+      const Expr e = ir::as_expr(arg);
+      if (e && e == merged_index(a, b)) {
+        found = true;
+        continue;
+      }
+      bool inside = false;
+      ir::visit(arg, [&](Scalar s) {
+        inside |= s->kind == ScalarKind::kIndex &&
+                  (symbolic::depends_on(s->index, a.var) || symbolic::depends_on(s->index, b.var));
+      });
+      if (inside) return false;
+    }
+    return found;
+  }
+
   void merge(const Axis& a, const Axis& b, const std::vector<int>& positions, bool reduction) {
     const Expr extent = a.extent * b.extent;
     // Positions from 64 on never clash with those of plain axes.
     const Axis merged{graph_.axis_var(64 + merged_++, extent, reduction), extent};
     rewrite({}, [&](Scalar node) -> Scalar {
-      if (node->kind != ScalarKind::kLoad || positions[node->slot] < 0) return node;
+      if (node->kind != ScalarKind::kLoad) return node;
       std::vector<Scalar> indices = node->args;
+      if (positions[node->slot] < 0) {
+        for (Scalar& index : indices)
+          if (ir::as_expr(index) == merged_index(a, b)) index = node->table->index(merged.var);
+        return node->table->load(node->slot, node->dtype, std::move(indices));
+      }
       const int at = positions[node->slot];
       indices[at] = node->table->index(merged.var);
       indices.erase(indices.begin() + at + 1);

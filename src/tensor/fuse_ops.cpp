@@ -351,7 +351,9 @@ class Fuser {
     for (size_t k = 0; k < map.axes.size(); ++k) {
       if (!taken[k] && !map.axes[k].extent.is_constant(1)) return std::nullopt;
     }
-    return source.views.size() == 1 ? align_directly(op, source, order) : align_through_reshape(op, source, order);
+    if (source.views.size() == 1) return align_directly(op, source, order);
+    auto through = align_through_reshape(op, source, order);
+    return through ? through : align_with_merged_axes(op, slot, source, load);
   }
 
   std::optional<Alignment> align_directly(const Op& op, const Source& source, const std::vector<int>& order) {
@@ -381,6 +383,40 @@ class Fuser {
     Alignment r;
     r.axes = reduction.axes;
     for (size_t k = 0; k < map.axes.size(); ++k) r.of_map[map.axes[k].var.node()] = (*at)[k];
+    return r;
+  }
+
+  /// The map keeps its axes, and the reduction's are several of them merged, as batch and position are the rows of one product. Lowering makes one
+  /// loop of them again, because whatever else the map reads lies in the same order.
+  std::optional<Alignment> align_with_merged_axes(const Op& op, int slot, const Source& source, Scalar load) {
+    const Compute& map = *op.as<Compute>();
+    const Compute& reduction = *source.op->as<Compute>();
+    const auto at = indices_at(graph_, source, load);
+    if (!at || !op.result()->type.has_static_rank()) return std::nullopt;
+    Alignment r;
+    r.axes = map.axes;
+    for (size_t k = 0; k < at->size(); ++k) r.of_reduction[reduction.axes[k].var.node()] = ir::as_expr((*at)[k]);
+    const auto is_merged = [&](Expr a, Expr b) {
+      return std::any_of(at->begin(), at->end(), [&](Scalar x) {
+        const Expr e = ir::as_expr(x);
+        return symbolic::depends_on(e, a) && symbolic::depends_on(e, b);
+      });
+    };
+    bool in_order = true;
+    visit(map.body, [&](Scalar x) {
+      if (x->kind != ScalarKind::kLoad || x->slot == slot) return;
+      std::vector<Expr> indices;
+      for (Scalar a : x->args) indices.push_back(ir::as_expr(a));
+      if (!(in_order = in_order && std::all_of(indices.begin(), indices.end(), [](Expr e) { return bool(e); }))) return;
+      const Expr place = linear_index(graph_.exprs(), indices, op.operands[x->slot]->type.extents);
+      for (size_t k = 1; k < map.axes.size(); ++k) {
+        if (!is_merged(map.axes[k - 1].var, map.axes[k].var)) continue;
+        const auto outer = symbolic::affine_in(place, map.axes[k - 1].var);
+        const auto inner = symbolic::affine_in(place, map.axes[k].var);
+        in_order = in_order && outer && inner && outer->coefficient == inner->coefficient * map.axes[k].extent;
+      }
+    });
+    if (!in_order) return std::nullopt;
     return r;
   }
 
@@ -419,7 +455,8 @@ class Fuser {
       if (x->slot == slot) return finished;
       return table.load(slots[x->slot], x->dtype, x->args);
     });
-    if (source.views.size() == 1) {
+    const bool keeps_axes = alignment.of_map.empty();
+    if (keeps_axes) {
       op.payload = std::move(fused);
       op.operands = std::move(operands);
       compact_operands(op);

@@ -84,6 +84,17 @@ TEST_F(Lower, AnOperandWalkedInTwoWaysKeepsItsView) {
             "n, n | n, n");
 }
 
+TEST_F(Lower, AnIndexMayHaveThemMergedAlready) {
+  Value *x = f32("x", {n * m, k}), *y = f32("y", {n, m, k});
+  const auto sum = [&](Expr pitch) {
+    return b.map({n, m, k}, [&](Body& body) {
+      return body.load(x, {body.i[0] * pitch + body.i[1], body.i[2]}) + body.load(y, body.i);
+    });
+  };
+  EXPECT_EQ(collapsed(sum(m)), "k*m*n | k*m*n | k*m*n");
+  EXPECT_EQ(collapsed(sum(m + 1)), "n, m, k | n, m, k | m*n, k") << "rows that lie apart";
+}
+
 TEST_F(Lower, PartsAndShiftsKeepAxesApart) {
   Value* x = f32("x", {n, number(8)});
   EXPECT_EQ(collapsed(b.slice(x, 1, number(0), number(4), number(1))), "n, 4 | n, 8") << "the inner axis in part";
