@@ -43,18 +43,12 @@ Window read_window(Node& n, std::vector<Expr> kernel, const std::vector<Expr>& i
   w.after = w.before;
   const std::string mode = n.text("auto_pad", "NOTSET");
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-    // As many windows as strides begun; what the windows need beyond the input is halved between the two ends. Windows shorter than a stride may
-    // need less than the input has: the padding is negative then, and its half is rounded towards 0.
+    // As many windows as strides begun; what they need beyond the input is halved between the two ends. Windows shorter than a stride may need less
+    // than there is; nothing is cut off then.
     for (int k = 0; k < rank; ++k) {
       const Expr windows = symbolic::ceildiv(input[k], w.stride[k]);
-      const Expr need = (windows - 1) * w.stride[k] + w.span(k) - input[k];
-      const bool covers = w.span(k).range().lo >= w.stride[k];
-      const Expr total = covers ? symbolic::max(need, 0) : need;
-      const Expr rest = mode == "SAME_UPPER" ? total : total + 1;
-      const Expr half = symbolic::floordiv(rest, 2);
-      w.before[k] =
-          covers ? half
-                 : symbolic::select(symbolic::less(rest, b.constant_expr(0)), -symbolic::floordiv(-rest, 2), half);
+      const Expr total = symbolic::max((windows - 1) * w.stride[k] + w.span(k) - input[k], 0);
+      w.before[k] = symbolic::floordiv(mode == "SAME_UPPER" ? total : total + 1, 2);
       w.after[k] = total - w.before[k];
     }
   } else if (mode == "NOTSET" || mode.empty()) {
