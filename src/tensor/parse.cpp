@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the text form of tensor IR (text.cpp has its grammar). Ids and names come back as they were printed.
 #include <array>
-#include <charconv>
 #include <cstring>
-#include <map>
 
-#include "support/error.h"
-#include "support/lexer.h"
-#include "symbolic/evaluate.h"
 #include "tensor/builder.h"
+#include "tensor/graph_reader.h"
 
 namespace stax::tensor {
 
@@ -40,11 +36,9 @@ std::optional<std::vector<std::byte>> decode_base64(std::string_view text) {
   return result;
 }
 
-class Parser {
+class Parser : GraphReader {
  public:
-  explicit Parser(const std::string& text)
-      : lexer_(text, "tensor IR"), graph_(std::make_unique<Graph>(std::make_shared<ir::Context>())) {}
-
+  using GraphReader::GraphReader;
   std::unique_ptr<Graph> parse() {
     lexer_.expect("tensor_ir");
     if (lexer_.expect_integer() != 1) lexer_.error("this version of the text form is not known");
@@ -74,260 +68,6 @@ class Parser {
     return std::move(graph_);
   }
 
- private:
-  // A value before it exists: what is printed where it is defined.
-  struct Header {
-    Token token;
-    std::string name;
-    Type type;
-    std::optional<std::vector<Expr>> contents;
-  };
-
-  struct Definition {
-    Value* value;
-    std::optional<uint32_t> id;
-  };
-
-  // ---- lists and pieces
-  template <class F>
-  void parse_list(std::string_view end, const F& item) {
-    if (lexer_.accept(end)) return;
-    do {
-      item();
-    } while (lexer_.accept(","));
-    lexer_.expect(end);
-  }
-
-  // A user's fault anywhere below is reported where the text of that part begins.
-  template <class F>
-  auto at(const Token& token, const F& f) {
-    try {
-      return f();
-    } catch (const UserError& error) {
-      lexer_.error_at(token, "{}", error.what());
-    } catch (const InternalError& error) {
-      lexer_.error_at(token, "{}", error.what());
-    }
-  }
-
-  // The text up to a comma or a closing bracket that was not opened in it. Such a part has a grammar of its own.
-  std::string take_text() {
-    std::string text;
-    int depth = 0;
-    for (;;) {
-      const Token& token = lexer_.peek();
-      if (token.kind == TokenKind::kEnd) lexer_.error("the text ends within an expression");
-      if (token.kind == TokenKind::kPunctuation) {
-        const bool opens = token.text == "(" || token.text == "[" || token.text == "{";
-        const bool closes = token.text == ")" || token.text == "]" || token.text == "}";
-        if (depth == 0 && (closes || token.text == ",")) return text;
-        depth += opens ? 1 : closes ? -1 : 0;
-      }
-      if (!text.empty()) text += ' ';
-      if (token.kind == TokenKind::kString) {
-        text += spell_string(token.text);
-      } else if (token.kind == TokenKind::kIdentifier && (token.text[0] == '%' || token.text[0] == '@')) {
-        text += spell_name(token.text[0], token.text.substr(1));
-      } else {
-        text += token.text;
-      }
-      lexer_.next();
-    }
-  }
-
-  Expr resolve(const std::string& name) {
-    if (const auto found = symbols_.find(name); found != symbols_.end()) return found->second;
-    if (const Expr var = axis_from_name(name)) return symbols_[name] = var;
-    user_error("there is no symbol '{}'", name);
-  }
-
-  Expr axis_from_name(const std::string& name) {
-    if (name.size() < 2 || (name[0] != 'i' && name[0] != 'r')) return {};
-    const char* const end = name.data() + name.size();
-    int position = 0;
-    const auto [after, error] = std::from_chars(name.data() + 1, end, position);
-    if (error != std::errc() || position < 0 || position > 1000) return {};
-    int64_t bound = symbolic::kMaxExtent;
-    if (after != end) {
-      if (*after != '_') return {};
-      if (std::string_view(after, end) == "_inf") {
-        bound = symbolic::kPosInf;
-      } else {
-        const auto [stop, fault] = std::from_chars(after + 1, end, bound);
-        if (fault != std::errc() || stop != end || bound < 0) return {};
-      }
-    }
-    return graph_->axis_var(position, graph_->exprs().constant(bound), name[0] == 'r');
-  }
-
-  Expr parse_expr() {
-    const Token token = lexer_.peek();
-    const std::string text = take_text();
-    if (text.empty()) lexer_.error("an expression is missing");
-    return at(token, [&] {
-      return symbolic::parse_expr(graph_->exprs(), text, [&](const std::string& name) { return resolve(name); });
-    });
-  }
-
-  std::vector<Expr> parse_exprs(std::string_view open, std::string_view close) {
-    std::vector<Expr> result;
-    lexer_.expect(open);
-    parse_list(close, [&] { result.push_back(parse_expr()); });
-    return result;
-  }
-
-  Scalar parse_scalar(const std::vector<Value*>& operands) {
-    lexer_.expect("{");
-    const Token token = lexer_.peek();
-    const std::string text = take_text();
-    lexer_.expect("}");
-    return at(token, [&] {
-      return ir::parse_scalar(
-          *graph_->context, text, [&](const std::string& name) { return resolve(name); },
-          [&](int slot) {
-            if (slot < 0 || slot >= static_cast<int>(operands.size())) user_error("load{} has no operand", slot);
-            return operands[slot]->type.dtype;
-          });
-    });
-  }
-
-  DType parse_dtype() {
-    const Token token = lexer_.next();
-    const auto dtype = ir::parse_dtype(token.text);
-    if (!dtype) lexer_.error_at(token, "'{}' is no element type", token.text);
-    return *dtype;
-  }
-
-  Type parse_type() {
-    if (lexer_.accept("sequence")) {
-      lexer_.expect("<");
-      const DType dtype = parse_dtype();
-      const int rank = lexer_.accept(",") ? static_cast<int>(lexer_.expect_integer()) : -1;
-      lexer_.expect(">");
-      return Type::sequence(dtype, rank);
-    }
-    const DType dtype = parse_dtype();
-    Type type = Type::tensor(dtype, parse_exprs("[", "]"));
-    if (lexer_.accept("rank")) {
-      type.rank = parse_rank();
-      if (type.static_rank() != kMaxRank) lexer_.error("a value of run-time rank has {} extents", kMaxRank);
-    }
-    return type;
-  }
-
-  // A rank is not in brackets: it ends where the definition of its value goes on.
-  Expr parse_rank() {
-    const Token token = lexer_.peek();
-    std::string text;
-    int depth = 0;
-    for (;;) {
-      const Token& next = lexer_.peek();
-      if (next.kind == TokenKind::kEnd) lexer_.error("the text ends within an expression");
-      const bool closes = next.kind == TokenKind::kPunctuation && next.text == ")";
-      const bool ends = closes || next.text == "," || next.text == "=" || next.text == "contents" || next.text == "as";
-      if (depth == 0 && next.kind != TokenKind::kString && ends) break;
-      depth += next.text == "(" ? 1 : closes ? -1 : 0;
-      text += (next.kind == TokenKind::kString ? spell_string(next.text) : next.text) + " ";
-      lexer_.next();
-    }
-    return at(token, [&] {
-      return symbolic::parse_expr(graph_->exprs(), text, [&](const std::string& name) { return resolve(name); });
-    });
-  }
-
-  void parse_symbol() {
-    lexer_.expect("symbol");
-    const Token token = lexer_.next();
-    if (token.kind != TokenKind::kIdentifier && token.kind != TokenKind::kString)
-      lexer_.error_at(token, "a symbol's name is missing");
-    symbolic::SymbolInfo info;
-    info.name = token.text;
-    lexer_.expect(":");
-    static const std::map<std::string, SymbolKind> kKinds = {{"dim", SymbolKind::kDim},
-                                                             {"value", SymbolKind::kValue},
-                                                             {"axis", SymbolKind::kLoop},
-                                                             {"param", SymbolKind::kParam}};
-    const Token kind = lexer_.next();
-    if (!kKinds.contains(kind.text)) lexer_.error_at(kind, "'{}' is no kind of symbol", kind.text);
-    info.kind = kKinds.at(kind.text);
-    lexer_.expect("[");
-    info.range.lo = lexer_.accept("least") ? symbolic::kNegInf : lexer_.expect_integer();
-    lexer_.expect(",");
-    info.range.hi = lexer_.accept("greatest") ? symbolic::kPosInf : lexer_.expect_integer();
-    lexer_.expect("]");
-    if (lexer_.accept("multiple")) info.multiple = lexer_.expect_integer();
-    if (info.multiple < 1) lexer_.error_at(token, "a multiple is positive");
-    if (symbols_.contains(token.text)) lexer_.error_at(token, "symbol '{}' is declared twice", token.text);
-    symbols_[token.text] = graph_->exprs().new_symbol(std::move(info));
-  }
-
-  // ---- values
-  Token expect_value_token() {
-    const Token token = lexer_.peek();
-    if (token.kind != TokenKind::kIdentifier || token.text[0] != '%') lexer_.error("a value (%name) is expected");
-    return lexer_.next();
-  }
-
-  Value* parse_reference() {
-    const Token token = expect_value_token();
-    const auto found = values_.find(token.text);
-    if (found == values_.end()) lexer_.error_at(token, "there is no value {}", token.text);
-    return found->second;
-  }
-
-  std::vector<Value*> parse_references() {
-    std::vector<Value*> result;
-    lexer_.expect("(");
-    parse_list(")", [&] { result.push_back(parse_reference()); });
-    return result;
-  }
-
-  static std::optional<uint32_t> id_of(const Token& token) {
-    uint32_t id = 0;
-    const char* const end = token.text.data() + token.text.size();
-    const auto [after, error] = std::from_chars(token.text.data() + 1, end, id);
-    return error == std::errc() && after == end ? std::optional(id) : std::nullopt;
-  }
-
-  Header parse_header() {
-    Header header;
-    header.token = expect_value_token();
-    if (lexer_.peek().kind == TokenKind::kString) {
-      header.name = lexer_.expect_string();
-    } else if (!id_of(header.token)) {
-      header.name = header.token.text.substr(1);
-    }
-    lexer_.expect(":");
-    header.type = parse_type();
-    if (lexer_.accept("contents")) {
-      header.contents = parse_exprs("{", "}");
-      int64_t count = 1;
-      for (Expr extent : header.type.extents)
-        count = extent.is_constant() ? symbolic::saturating_mul(count, extent.constant()) : -1;
-      if (count != static_cast<int64_t>(header.contents->size()))
-        lexer_.error("contents of another size than the value's");
-    }
-    return header;
-  }
-
-  void define(const Header& header, Value* v) {
-    v->name = header.name;
-    if (header.contents) v->contents = header.contents;
-    definitions_.push_back({v, id_of(header.token)});
-    if (!values_.emplace(header.token.text, v).second)
-      lexer_.error_at(header.token, "{} is defined twice", header.token.text);
-  }
-
-  void number_values() {
-    uint32_t next = 0;
-    for (const Definition& definition : definitions_) {
-      if (definition.id) next = std::max(next, *definition.id + 1);
-    }
-    for (const Definition& definition : definitions_) definition.value->id = definition.id ? *definition.id : next++;
-    graph_->start_value_ids_at(next);
-  }
-
-  // ---- ops
   void parse_ops(Block& block, std::string_view end) {
     while (!lexer_.accept(end)) parse_op(block);
   }
@@ -634,12 +374,6 @@ class Parser {
       at(name, [&] { graph_->constraints.assume_true(check->condition); });
     }
   }
-
-  Lexer lexer_;
-  std::unique_ptr<Graph> graph_;
-  std::map<std::string, Expr> symbols_;
-  std::map<std::string, Value*> values_;
-  std::vector<Definition> definitions_;
 };
 
 }  // namespace
