@@ -21,7 +21,7 @@ Machine machine_of(Isa isa) {
 #endif
   switch (isa) {
     case Isa::kAvx512Vnni: m.byte_dot = true; [[fallthrough]];
-    case Isa::kAvx512: m.fma = m.f16c = m.masked_access = m.narrow_masks = m.gather = true; break;
+    case Isa::kAvx512: m.fma = m.f16c = m.masked_access = m.narrow_masks = m.gather = m.scale = true; break;
     case Isa::kAvxVnni: m.byte_dot = true; [[fallthrough]];
     case Isa::kAvx2: m.fma = m.f16c = m.masked_access = true; break;
     case Isa::kBaseline: break;
@@ -389,7 +389,7 @@ Value* Lanes::divide(Value* x, Value* y) {
   const auto* c = llvm::dyn_cast<llvm::Constant>(y);
   if (c != nullptr && c->getType()->isVectorTy()) c = c->getSplatValue();
   const auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
-  if (number != nullptr && machine_.isa == Isa::kAvx512 && lanes_of(x) != 0 && number->getType()->isFloatTy()) {
+  if (number != nullptr && machine_.scale && lanes_of(x) != 0 && number->getType()->isFloatTy()) {
     const float divisor = number->getValueAPF().convertToFloat();
     if (MathEmitter::can_divide_by(divisor)) return MathEmitter(*this).divide_by_constant(x, divisor);
   }

@@ -167,7 +167,7 @@ Value* MathEmitter::by_registers(Value* x, Value* y, const std::function<Value*(
 
 Value* MathEmitter::scale(Value* x, Value* n) {
   const bool single = x->getType()->getScalarType()->isFloatTy();
-  if (lanes_.machine().isa == Isa::kAvx512) {
+  if (lanes_.machine().scale) {
     return by_registers(x, n, [&](Value* a, Value* k) -> Value* {
       const int lanes = Lanes::lanes_of(a);
       const int bytes = lanes * (single ? 4 : 8);
@@ -202,7 +202,7 @@ Value* MathEmitter::scale(Value* x, Value* n) {
 
 // A division keeps the machine busy for as long as all of this takes several times: an approximate reciprocal and one correction of the quotient.
 Value* MathEmitter::ratio(Value* x, Value* y) {
-  if (lanes_.machine().isa != Isa::kAvx512 || Lanes::lanes_of(x) == 0 || !x->getType()->getScalarType()->isFloatTy())
+  if (!lanes_.machine().scale || Lanes::lanes_of(x) == 0 || !x->getType()->getScalarType()->isFloatTy())
     return b_.CreateFDiv(x, y);
   Value* inverse = by_registers(y, y, [&](Value* a, Value*) -> Value* {
     llvm::Intrinsic::ID id = 0;
