@@ -284,6 +284,12 @@ void KernelEmitter::emit(const loop::Update& s) {
   update_lane_by_lane(place, c);
 }
 
+void KernelEmitter::emit(const loop::Prefetch& s) {
+  Value* at = address_of(place_of(s.slot, s.index));
+  Value* const args[] = {at, b_.getInt32(0), b_.getInt32(s.level == 1 ? 3 : 2), b_.getInt32(1)};
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, args);
+}
+
 Value* KernelEmitter::accumulate(const Contribution& c, Value* old) {
   const int lanes =
       std::max({Lanes::lanes_of(old), Lanes::lanes_of(c.value), c.factor != nullptr ? Lanes::lanes_of(c.factor) : 0});

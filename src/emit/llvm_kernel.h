@@ -98,6 +98,7 @@ class KernelEmitter {
   void emit(const loop::Allocate& s);
   void emit(const loop::Store& s);
   void emit(const loop::Update& s);
+  void emit(const loop::Prefetch& s);
   llvm::AllocaInst* stack_slot(llvm::Type* type, const char* name);
   llvm::BasicBlock* block(const char* name);
   /// Runs `then` (and `otherwise`, if given) under a scalar condition.

@@ -25,6 +25,9 @@ void visit_scalars(const StmtNode& statement, const std::function<void(Scalar)>&
                  [&](const Update& s) { access(s); },
                  [&](const If& s) { f(s.condition); },
                  [](const Allocate&) {},
+                 [&](const Prefetch& s) {
+                   for (Scalar i : s.index) f(i);
+                 },
              },
              statement.v);
 }
@@ -38,11 +41,12 @@ Stmt map_scalars(const Stmt& statement, const std::function<Scalar(Scalar)>& f) 
       x = y;
     };
     for (Scalar& i : copy.index) replace(i);
-    replace(copy.value);
+    if constexpr (!std::is_same_v<decltype(copy), Prefetch>) replace(copy.value);
     return changed ? make(std::move(copy)) : statement;
   };
   if (const Store* s = statement->as<Store>()) return access(*s);
   if (const Update* s = statement->as<Update>()) return access(*s);
+  if (const Prefetch* s = statement->as<Prefetch>()) return access(*s);
   if (const If* s = statement->as<If>()) {
     const Scalar condition = f(s->condition);
     return condition == s->condition ? statement : make(If{condition, s->then_body, s->else_body});
@@ -114,6 +118,7 @@ void collect_accesses(const Stmt& s, std::vector<LoopRange>& loops, std::vector<
                    if (i.else_body) collect_accesses(i.else_body, loops, out);
                  },
                  [&](const Allocate& a) { collect_accesses(a.body, loops, out); },
+                 [](const Prefetch&) {},
              },
              s->v);
 }

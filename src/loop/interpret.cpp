@@ -180,6 +180,7 @@ class Translator {
                             return action;
                           },
                           [&](const Allocate& a) { return allocate(a); },
+                          [](const Prefetch&) -> ActionPtr { return std::make_unique<Sequence>(); },
                       },
                       s->v);
   }

@@ -45,6 +45,8 @@ Stmt make(Block s) {
 Stmt make(Store s) { return wrap(std::move(s)); }
 Stmt make(Update s) { return wrap(std::move(s)); }
 
+Stmt make(Prefetch s) { return wrap(std::move(s)); }
+
 Stmt make(If s) {
   STAX_ASSERT(s.condition && s.then_body, "an if needs a condition and a body");
   return wrap(std::move(s));
@@ -87,6 +89,7 @@ Stmt rewrite(const Stmt& root, const std::function<Stmt(const Stmt&)>& f) {
                           },
                           [&](const Store&) -> Stmt { return root; },
                           [&](const Update&) -> Stmt { return root; },
+                          [&](const Prefetch&) -> Stmt { return root; },
                       },
                       root->v);
   };
@@ -139,6 +142,7 @@ void visit(const Stmt& root, const std::function<void(const Stmt&)>& f) {
                  [&](const Allocate& s) { visit(s.body, f); },
                  [](const Store&) {},
                  [](const Update&) {},
+                 [](const Prefetch&) {},
              },
              root->v);
 }

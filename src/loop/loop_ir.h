@@ -19,6 +19,8 @@
 //   If        condition is a bool scalar. In a vector loop it becomes a mask.
 //   Allocate  makes local buffer `slot` live within the body; its contents are undefined. Constant extents: registers or stack; else
 //             scratch memory of the executing thread.
+//   Prefetch  a hint without meaning: buffer[index], read as memory goes on where an index is past its axis, will be wanted in the cache of
+//             the given level. The address may lie outside of the buffer. Indices are known without data.
 // Evaluation order is program order. Buffers never alias, except that a kernel may list one buffer as both read and written
 // (`in_place`). Loads out of bounds are a fault of the compiler, except under a condition that is false (If, select), where they
 // are not evaluated. Scalars as in ir/scalar.h; slots number the kernel's buffers.
@@ -87,6 +89,12 @@ struct Allocate {
   Stmt body;
 };
 
+struct Prefetch {
+  int level = 1;
+  int slot = 0;
+  std::vector<Scalar> index;
+};
+
 enum class StmtKind : uint8_t {
 #define STAX_LOOP_STMT(Name, text) k##Name,
 #include "loop/nodes.def"
@@ -94,7 +102,7 @@ enum class StmtKind : uint8_t {
 };
 
 struct StmtNode {
-  std::variant<For, Block, Store, Update, If, Allocate> v;
+  std::variant<For, Block, Store, Update, If, Allocate, Prefetch> v;
   StmtKind kind() const { return static_cast<StmtKind>(v.index()); }
   template <class T>
   const T* as() const {
@@ -111,6 +119,7 @@ Stmt make(Store s);
 Stmt make(Update s);
 Stmt make(If s);
 Stmt make(Allocate s);
+Stmt make(Prefetch s);
 
 struct Kernel {
   std::shared_ptr<ir::Context> context;

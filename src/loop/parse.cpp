@@ -96,6 +96,13 @@ class Parser : ir::KernelReader {
       const int allocated = static_cast<int>(lexer_.expect_integer());
       return make(Allocate{allocated, body()});
     }
+    if (lexer_.accept("prefetch")) {
+      Prefetch p;
+      p.level = static_cast<int>(lexer_.expect_integer());
+      p.slot = slot();
+      p.index = indices();
+      return make(std::move(p));
+    }
     return access();
   }
 
@@ -119,9 +126,7 @@ class Parser : ir::KernelReader {
     return make(std::move(f));
   }
 
-  Stmt access() {
-    const int target = slot();
-    const DType dtype = dtype_of(target);
+  std::vector<Scalar> indices() {
     std::vector<Scalar> at;
     lexer_.expect("[");
     if (!lexer_.accept("]")) {
@@ -130,6 +135,13 @@ class Parser : ir::KernelReader {
       } while (lexer_.accept(","));
       lexer_.expect("]");
     }
+    return at;
+  }
+
+  Stmt access() {
+    const int target = slot();
+    const DType dtype = dtype_of(target);
+    std::vector<Scalar> at = indices();
     if (lexer_.accept("=")) return make(Store{target, std::move(at), typed(dtype)});
     const Token word = lexer_.peek();
     const auto combiner = parse_combiner(lexer_.expect_identifier());

@@ -57,6 +57,7 @@ class Partitioner {
                           },
                           [&](const Store&) { return s; },
                           [&](const Update&) { return s; },
+                          [&](const Prefetch&) { return s; },
                       },
                       s->v);
   }

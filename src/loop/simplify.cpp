@@ -31,6 +31,7 @@ class StatementSimplifier {
                           [&](const Block& b) { return block(s, b); },
                           [&](const Store& w) { return access(s, w); },
                           [&](const Update& w) { return access(s, w); },
+                          [&](const Prefetch& p) { return access(s, p); },
                           [&](const If& i) { return condition(s, i); },
                           [&](const Allocate& a) { return allocate(s, a); },
                       },
@@ -75,7 +76,7 @@ class StatementSimplifier {
       x = y;
     };
     for (Scalar& i : copy.index) replace(i);
-    replace(copy.value);
+    if constexpr (!std::is_same_v<Access, Prefetch>) replace(copy.value);
     return changed ? make(std::move(copy)) : s;
   }
 

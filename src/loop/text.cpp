@@ -127,6 +127,7 @@ class Printer {
                      }
                      out_.line("}}");
                    },
+                   [&](const Prefetch& p) { out_.line("prefetch {} %{}{}", p.level, p.slot, index_text(p.index)); },
                    [&](const Allocate& a) {
                      out_.line("allocate {} {{", a.slot);
                      braced(a.body);
@@ -214,7 +215,7 @@ class Renamer {
   Stmt translate(const Stmt& s) {
     const auto access = [&](auto copy) -> Stmt {
       for (Scalar& i : copy.index) i = translate(i);
-      copy.value = translate(copy.value);
+      if constexpr (!std::is_same_v<decltype(copy), Prefetch>) copy.value = translate(copy.value);
       return make(std::move(copy));
     };
     return std::visit(
@@ -235,6 +236,7 @@ class Renamer {
             },
             [&](const Store& w) -> Stmt { return access(w); },
             [&](const Update& w) -> Stmt { return access(w); },
+            [&](const Prefetch& p) -> Stmt { return access(p); },
             [&](const If& i) -> Stmt {
               const Scalar condition = translate(i.condition);
               Stmt then_body = translate(i.then_body);

@@ -40,6 +40,7 @@ constexpr Verb kVerbs[] = {
     {"compute_at", 2, 2, 0, compute_at},
     {"double_buffer", 2, 2, 0, double_buffer},
     {"split_reduction", 4, 4, 2, split_reduction},
+    {"prefetch", 3, 6, 0, prefetch},
 };
 
 const Verb* find_verb(std::string_view name) {

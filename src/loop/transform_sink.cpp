@@ -44,6 +44,7 @@ class Sinker {
                           },
                           [&](const Store&) { return wrap(s); },
                           [&](const Update&) { return wrap(s); },
+                          [&](const Prefetch&) { return wrap(s); },
                           [&](const If& i) { return push_condition(s, i); },
                           [&](const Allocate& a) { return push_allocate(a); },
                       },
@@ -90,7 +91,7 @@ class Sinker {
   // Single statements under conditions.
   static bool is_plain(const Stmt& s) {
     if (const If* i = s->as<If>()) return is_plain(i->then_body) && (!i->else_body || is_plain(i->else_body));
-    return s->as<Store>() != nullptr || s->as<Update>() != nullptr;
+    return s->as<Store>() != nullptr || s->as<Update>() != nullptr || s->as<Prefetch>() != nullptr;
   }
 
   // The condition in front of each plain statement of `s`.
@@ -112,6 +113,7 @@ class Sinker {
             },
             [&](const Store&) { return make(If{condition, s, {}}); },
             [&](const Update&) { return make(If{condition, s, {}}); },
+            [&](const Prefetch&) { return make(If{condition, s, {}}); },
             [&](const If& i) -> Stmt {
               if (is_plain(s)) return make(If{condition, s, {}});
               if (ir::has_load(i.condition)) {

@@ -125,6 +125,7 @@ Stmt replace_in(const Stmt& s, Expr var, LoopScope& scope, const std::function<S
                         },
                         [&](const Store&) -> Stmt { return s; },
                         [&](const Update&) -> Stmt { return s; },
+                        [&](const Prefetch&) -> Stmt { return s; },
                     },
                     s->v);
 }
@@ -174,6 +175,7 @@ Stmt map_accesses(const Stmt& root, int slot, int new_slot,
     };
     if (const Store* w = mapped->as<Store>()) return retarget(*w);
     if (const Update* w = mapped->as<Update>()) return retarget(*w);
+    if (const Prefetch* p = mapped->as<Prefetch>(); p != nullptr && p->slot == slot) return make(Block{});
     if (const Allocate* a = mapped->as<Allocate>(); a != nullptr && a->slot == slot) {
       return make(Allocate{new_slot, a->body});
     }

@@ -146,6 +146,14 @@ class Verifier {
                    },
                    [&](const Store& w) { write(w.slot, w.index, w.value); },
                    [&](const Update& w) { write(w.slot, w.index, w.value); },
+                   [&](const Prefetch& p) {
+                     check(p.level == 1 || p.level == 2, "prefetch into the cache of level {}", p.level);
+                     indices(buffer(p.slot, "prefetch"), p.index);
+                     for (Scalar i : p.index) {
+                       check(!ir::has_load(i), "a prefetch at the index {}, which is data", i);
+                       scalar(i);
+                     }
+                   },
                    [&](const If& i) {
                      scalar(i.condition);
                      check(i.condition->dtype == DType::kBool, "a condition is {}", ir::name_of(i.condition->dtype));

@@ -227,6 +227,7 @@ class Lowering {
     }
     return thread::make(std::move(out));
   }
+  thread::Stmt lower_node(const loop::Prefetch&) { return thread::make(thread::Block{}); }
   thread::Stmt lower_node(const loop::Store& w) { return store(w.slot, w.index, scalar(w.value)); }
   thread::Stmt lower_node(const loop::Update& u) {
     Scalar old = context_.scalars.load(slot_of(u.slot), from_.buffers[u.slot].dtype, {linear(u.slot, u.index)});

@@ -62,8 +62,27 @@ Columns columns_of(const loop::Kernel& kernel, const NestForm& form, ir::Scalar 
   return grouped ? Columns::kGroups : Columns::kPlain;
 }
 
-std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int n, int m, int64_t rows,
-                          Columns layout) {
+// Of the loops over a result, the one whose elements run in lanes.
+struct Lanes {
+  int axis = -1;
+  ir::Scalar columns;  // the load that moves along it
+  Columns layout = Columns::kPlain;
+};
+
+// Iterations between a hint for the nearest cache and its use.
+constexpr int64_t kAhead = 8;
+
+/// Panels of weights come from far away once for each call.
+void prefetch_panels(StepList& steps, const NestForm& form, int slot, const std::string& column,
+                     const std::string& row_tiles) {
+  const std::string what = "prefetch " + std::to_string(slot) + " " + form.reductions.back().var.symbol().name;
+  steps.step(what + " " + std::to_string(kAhead));
+  steps.step(what + " next " + column + "o" + (row_tiles.empty() ? "" : " over " + row_tiles));
+}
+
+std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, const Lanes& columns, int m, int64_t rows) {
+  const int n = columns.axis;
+  const Columns layout = columns.layout;
   StepList steps(names_of(form.outer));
   // That panels go on for whole tiles is known where their number is.
   const bool packed = layout != Columns::kPlain && form.outer[n].extent.is_constant();
@@ -83,6 +102,8 @@ std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int 
   std::string column = form.outer[n].var.symbol().name;
   bool whole = form.outer[n].extent.is_constant() && form.outer[n].extent.constant() % kColumns == 0;
   const char* mode = whole ? "exact" : packed ? "padded" : "guard";
+  const bool single = form.outer[n].extent.is_constant() && form.outer[n].extent.constant() <= kColumns;
+  const bool streams = layout == Columns::kPanels && form.reductions.size() == 1 && !single;
   split_group();
   if (rows == 1) {
     steps.move(column, count - 1);
@@ -90,6 +111,7 @@ std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int 
     steps.step("sink " + column + "i");
     move_group_inside({column + "i"});
     steps.step("vectorize " + column + "i " + lanes);
+    if (streams) prefetch_panels(steps, form, columns.columns->slot, column, "");
     steps.parallelize_first(count);
     return steps.str();
   }
@@ -106,16 +128,10 @@ std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, int 
   move_group_inside({row + "i", column + "i"});
   steps.step("vectorize " + column + "i " + lanes);
   steps.step("unroll " + row + "i");
+  if (streams) prefetch_panels(steps, form, columns.columns->slot, column, row + "o");
   steps.parallelize_first(count);
   return steps.str();
 }
-
-// Of the loops over a result, the one whose elements run in lanes.
-struct Lanes {
-  int axis = -1;
-  ir::Scalar columns;  // the load that moves along it
-  Columns layout = Columns::kPlain;
-};
 
 /// `axis` as lanes, if it moves one load only, and that one contiguously.
 Lanes lanes_along(const loop::Kernel& kernel, const NestForm& form, int axis) {
@@ -217,7 +233,6 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   }
   if (lanes.axis < 0) return {};
   const int n = lanes.axis;
-  const Columns layout = lanes.layout;
   int m = -1;
   // Rows: of the axes that do not move the columns, the one that fills tiles best; the inner one of several.
   double best = 0;
@@ -232,7 +247,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
         extent.is_constant() ? rows / (static_cast<double>((extent.constant() + kMost - 1) / kMost) * kMost) : 0.8;
     if (fill > best * 1.2) best = fill, m = k;
   }
-  if (m < 0) return {{schedule_tile(kernel, form, n, m, 1, layout), {}}};
+  if (m < 0) return {{schedule_tile(kernel, form, lanes, m, 1), {}}};
   Expr extent = form.outer[m].extent;
   Versions versions;
   add_versions_by_points(kernel, form, lanes, versions);
@@ -242,7 +257,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
     bool last = !guard;
     if (guard && guard.is_constant(0)) continue;
     bool always = last || guard.is_constant(1);
-    versions.push_back({schedule_tile(kernel, form, n, m, rows, layout), always ? Expr() : guard});
+    versions.push_back({schedule_tile(kernel, form, lanes, m, rows), always ? Expr() : guard});
     if (always) break;
   }
   return versions;

@@ -104,7 +104,7 @@ class Randomizer {
     const auto loop = [&] { return pick(loops); };
     const auto fresh = [&] { return "v" + std::to_string(count_++); };
     const auto size = [&] { return pick<std::string>({"2", "4", "8", "16", "32"}); };
-    switch (below(12)) {
+    switch (below(13)) {
       case 0:
       case 1:
         return "split " + loop() + " " + size() + " -> " + fresh() + " " + fresh() +
@@ -117,6 +117,7 @@ class Randomizer {
       case 7: return "unroll " + loop();
       case 8: return "split_reduction " + loop() + " 4 -> " + fresh() + " " + fresh();
       case 9: return "parallelize " + loop();
+      case 10: return "prefetch " + std::to_string(below(2)) + " " + loop() + " 5";
       default: return "vectorize " + loop() + " " + pick<std::string>({"4", "8", "16", "32"});
     }
   }

@@ -115,7 +115,7 @@ class Randomizer {
     const auto fresh = [&] { return "v" + std::to_string(count_++); };
     const auto factor = [&] { return std::to_string(pick<int>({1, 2, 3, 4, 8})); };
     const auto slot = [&] { return std::to_string(below(static_cast<int64_t>(kernel.buffers.size()))); };
-    switch (below(14)) {
+    switch (below(15)) {
       case 0: return "split " + loop() + " " + factor() + " -> " + fresh() + " " + fresh();
       case 1: return "split " + loop() + " " + factor() + " -> " + fresh() + " " + fresh() + " separate " + fresh();
       case 2: return "split " + loop() + " " + factor() + " -> " + fresh() + " " + fresh() + " cases " + fresh();
@@ -135,6 +135,8 @@ class Randomizer {
         return below(2) != 0 ? "parallelize " + loop()
                              : "split_reduction " + loop() + " " + factor() + " -> " + fresh() + " " + fresh();
       case 12: return "stage " + slot() + " at " + loop() + " -> " + fresh();
+      case 13:
+        return "prefetch " + slot() + " " + loop() + (below(2) != 0 ? " next " + loop() + " over " + loop() : " 3");
       default: return (below(2) != 0 ? "compute_at " : "double_buffer ") + slot() + " " + loop();
     }
   }

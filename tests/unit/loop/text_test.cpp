@@ -16,6 +16,7 @@ TEST(Text, RoundTrip) {
   schedule "split i 8 -> io ii"
   for i in floordiv(n, 8) parallel {
     allocate 2 {
+      prefetch 2 %0[i + 1, 100]
       for j in 8 vector 4 {
         for k in 2 unrolled {
           %2[j] = lt(load0[i*8 + j, k], 2.5:f32)

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <set>
+#include <unordered_map>
+
 #include "kernels.h"
+#include "loop/access.h"
 
 namespace stax::loop::testing {
 namespace {
@@ -196,6 +201,70 @@ TEST(DoubleBuffer, KeepsTheResults) {
   expect_schedule(kMatmul, "split r 4 -> ro ri; stage 1 at ro -> near; double_buffer 4 ro");
   expect_illegal(kStencil, "double_buffer 2 i", "double_buffer 2 i", "loop i");
   expect_illegal(kMatmul, "double_buffer 3 r", "double_buffer 3 r", "loop r");
+}
+
+// Panels of 4 columns: b[c, r, j]
+const char* const kPanels = R"(kernel @panels contraction {
+    param n 0 .. 100
+    argument 0 @a f32 [n, 5]
+    argument 1 @b f32 [3, 5, 4]
+    argument 2 @out f32 [n, 12] written
+    local 3 @acc f32 [4]
+    for c in 3 { for i in n { allocate 3 {
+      for j in 4 { %3[j] = 0.0:f32 }
+      for r in 5 { for j in 4 { %3[j] sum= mul(load0[i, r], load1[c, r, j]) } }
+      for j in 4 { %2[i, c*4 + j] = load3[j] }
+    } } }
+  })";
+
+TEST(Prefetch, KeepsTheResults) {
+  expect_schedule(kPanels, "prefetch 1 r 8");
+  expect_schedule(kPanels, "prefetch 1 r 2; prefetch 1 r next c over i; fuse c i -> p; parallelize p");
+  expect_schedule(kMatmul, "split j 8 -> jo ji; sink ji; prefetch 1 r 4; vectorize ji 8; stage 1 at r -> near");
+}
+
+// All that the loop will read in the next iteration of the outer one, each part once, by the iterations of the one between.
+TEST(Prefetch, SharesTheNextPanel) {
+  const Kernel after = apply_schedule(parse_kernel(kPanels), "prefetch 1 r next c over i");
+  std::vector<Expr> at;
+  visit(after.body, [&](const Stmt& s) {
+    if (const Prefetch* p = s->as<Prefetch>()) {
+      EXPECT_EQ(p->level, 2);
+      at = {ir::as_expr(p->index[0]), ir::as_expr(p->index[1]), ir::as_expr(p->index[2])};
+    }
+  });
+  ASSERT_EQ(at.size(), 3U) << print(after);
+  std::map<std::string, Expr> loops;
+  visit(after.body, [&](const Stmt& s) {
+    if (const For* f = s->as<For>()) loops[loop_name(f->var)] = f->var;
+  });
+  for (int64_t n = 1; n <= 9; ++n) {
+    std::set<int64_t> touched;
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t r = 0; r < 5; ++r) {
+        const std::unordered_map<const symbolic::ExprNode*, int64_t> values = {{after.params[0].node(), n},
+                                                                               {loops.at("c").node(), 1},
+                                                                               {loops.at("i").node(), i},
+                                                                               {loops.at("r").node(), r}};
+        const auto value = [&](Expr e) { return symbolic::evaluate(e, values); };
+        touched.insert((value(at[0]) * 5 + value(at[1])) * 4 + value(at[2]));
+      }
+    }
+    // The panel is elements 40 to 59; a line has 16.
+    EXPECT_EQ(*touched.begin(), 40) << n;
+    EXPECT_GE(*touched.rbegin(), 60 - 16) << n;
+    for (auto it = touched.begin(); std::next(it) != touched.end(); ++it) EXPECT_LE(*std::next(it) - *it, 16) << n;
+  }
+}
+
+TEST(Prefetch, Illegal) {
+  expect_illegal(kMatmul, "prefetch 3 r 8", "prefetch 3 r 8", "global");
+  expect_illegal(kMatmul, "prefetch 2 r 8", "prefetch 2 r 8", "does not read");
+  expect_illegal(kMatmul, "prefetch 1 r 0", "prefetch 1 r 0", "0");
+  expect_illegal(kMatmul, "prefetch 1 r next j over", "prefetch 1 r next j over", "next");
+  expect_illegal(kMatmul, "prefetch 1 r next j", "prefetch 1 r next j", "contiguous");
+  expect_illegal(kPanels, "prefetch 1 c next r", "prefetch 1 c next r", "loop r");
+  expect_illegal(kWindow, "prefetch 0 w next x", "prefetch 0 w next x", "loop x");
 }
 
 TEST(SplitReduction, KeepsTheResults) {
