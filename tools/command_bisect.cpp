@@ -16,6 +16,7 @@ constexpr int kFault = 70;
 struct BisectCommand {
   std::string model;
   std::vector<std::string> inputs, dims;
+  std::string device = "cpu";
   int threads = 0;
 };
 
@@ -29,7 +30,7 @@ int bisect_command(const BisectCommand& o) {
   for (const std::string& file : o.inputs) {
     const auto arrays = session::read_npz(file);
     const auto items = session::reference_items(session::feed(ports, arrays, file));
-    auto found = bisect::bisect(source, items, {.threads = o.threads});
+    auto found = bisect::bisect(source, items, {.threads = o.threads, .device = o.device});
     if (!found) {
       std::printf("%s: all levels agree\n", file.c_str());
       continue;
@@ -85,10 +86,12 @@ void add_bisect(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   CLI::App* c = app.add_subcommand("bisect", "Find the pass, kernel and version that make a wrong answer");
   c->footer(
       "Ends with 0 where all levels agree on the call, else with 70 and a repro, which `stax replay` runs.\n"
-      "  stax bisect m.onnx --inputs wrong.npz");
+      "  stax bisect m.onnx --inputs wrong.npz\n"
+      "  stax bisect m.onnx --inputs wrong.npz --device sim      the way to a GPU, on the interpreter of thread IR");
   c->add_option("model", o->model, "an ONNX file or .stax text")->required();
   c->add_option("--inputs", o->inputs, ".npz files: calls that go wrong");
   c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH");
+  c->add_option("--device", o->device, "what the program runs on: cpu, sim, opencl, cuda or hip (default: cpu)");
   c->add_option("--threads", o->threads, "worker threads (default: all cores)");
   actions[c] = [o] { return bisect_command(*o); };
 }

@@ -102,7 +102,8 @@ class GraphPasses {
   Values imported_;
 };
 
-Finding finding_of(const ProgramFault& fault, const tensor::Graph& graph, const std::vector<Item>& inputs) {
+Finding finding_of(const ProgramFault& fault, const tensor::Graph& graph, const std::vector<Item>& inputs,
+                   const Machine& machine) {
   Finding f;
   f.level = fault.level, f.pass = fault.pass, f.detail = fault.detail;
   f.kernel = fault.kernel, f.version = fault.version, f.schedule = fault.schedule;
@@ -110,6 +111,7 @@ Finding finding_of(const ProgramFault& fault, const tensor::Graph& graph, const 
   f.repro.kind = Repro::Kind::kKernel;
   f.repro.name = fault.pass;
   f.repro.version = fault.version;
+  if (machine.is_gpu()) f.repro.device = machine.device;
   f.repro.fault = fmt::format("{}: {}", f.value, f.what);
   f.repro.disable = disabled_passes();
   if (fault.call) {
@@ -125,9 +127,9 @@ Finding finding_of(const ProgramFault& fault, const tensor::Graph& graph, const 
 
 /// A graph in its final form, as a program.
 std::optional<Finding> check_final(tensor::Graph& graph, const std::vector<Item>& inputs, const Values& values,
-                                   const std::vector<Item>& outputs, int threads) {
-  auto fault = check_program(graph, inputs, values, outputs, threads);
-  return fault ? std::optional(finding_of(*fault, graph, inputs)) : std::nullopt;
+                                   const std::vector<Item>& outputs, const ProgramOptions& options) {
+  auto fault = check_program(graph, inputs, values, outputs, options);
+  return fault ? std::optional(finding_of(*fault, graph, inputs, options.machine)) : std::nullopt;
 }
 
 }  // namespace
@@ -148,9 +150,10 @@ std::string text_of(const Finding& f) {
 
 std::optional<Finding> bisect(const compile::GraphSource& source, const std::vector<Item>& inputs,
                               const BisectOptions& options) {
+  const Machine machine = machine_of(options.device);
   GraphPasses passes(source, inputs);
   if (auto f = passes.run()) return f;
-  return check_final(*passes.final, inputs, passes.values, passes.outputs(), options.threads);
+  return check_final(*passes.final, inputs, passes.values, passes.outputs(), {options.threads, machine, {}});
 }
 
 std::optional<Finding> replay(const Repro& repro, const BisectOptions& options) {
@@ -166,7 +169,9 @@ std::optional<Finding> replay(const Repro& repro, const BisectOptions& options) 
   std::unique_ptr<tensor::Graph> graph = tensor::parse_graph(repro.model);
   Values values;
   const std::vector<Item> outputs = run_reference(*graph, inputs, nullptr, values);
-  return check_final(*graph, inputs, values, outputs, options.threads);
+  // A kernel made small may be launched in another version than the call that it is from.
+  return check_final(*graph, inputs, values, outputs,
+                     {options.threads, machine_of(repro.device.empty() ? "cpu" : repro.device), repro.version});
 }
 
 }  // namespace stax::bisect

@@ -6,6 +6,7 @@
 // of its schedule and after each pass over loop IR (loop interpreter), and native code. All of them mean the same. `bisect` finds the first point on
 // the way from the imported graph to the running program at which they do not, for the inputs of one call. What it finds is relative to the reference
 // interpreter: a model that is imported wrongly is wrong at every level.
+// On the way to a GPU there are thread IR (thread interpreter) and the device in the place of native code.
 //
 //   1. The graph after all passes against the imported one, value by value (graph_check.h). If it differs, the passes are bisected.
 //   2. The program against that graph, step by step (program_check.h). If a step differs, its kernel is made small and followed through its stages
@@ -19,7 +20,7 @@
 namespace stax::bisect {
 
 struct Finding {
-  std::string level;                // "graph", "loop", "native", "program", "runtime"
+  std::string level;                // "graph", "loop", "thread", "native", "device", "program", "runtime"
   std::string pass;                 // what is at fault: a pass, a schedule's verb, a step of the compiler
   std::string detail;               // the schedule's line, a parameter, ..
   std::string kernel;               // empty where it is no kernel's
@@ -35,6 +36,8 @@ std::string text_of(const Finding& finding);
 
 struct BisectOptions {
   int threads = 0;  // 0: all cores
+  std::string device =
+      "cpu";  // what the program runs on: "cpu", "sim", "opencl", "cuda", "hip". A repro knows its own.
 };
 
 /// None if all levels agree. UserError where the inputs are wrong.

@@ -70,7 +70,8 @@ class Elements {
   }
 
   /// Takes out of `wrong` what `moved`, one side of a perturbed run, explains.
-  void explain(const Literal& moved, bool is_got, std::vector<int64_t>& wrong, std::vector<double>& most) const {
+  void explain(const Literal& moved, bool is_got, double slack, std::vector<int64_t>& wrong,
+               std::vector<double>& most) const {
     std::vector<int64_t> left;
     std::vector<double> left_most;
     for (size_t j = 0; j < wrong.size(); ++j) {
@@ -86,7 +87,7 @@ class Elements {
         explained = other.f == m.f || (std::isnan(other.f) && std::isnan(m.f));
       } else {
         if (std::isfinite(m.f)) by = std::max(by, std::fabs(m.f - from.f));
-        explained = other.f == m.f || std::fabs(a.f - b.f) <= kSlack * by;
+        explained = other.f == m.f || std::fabs(a.f - b.f) <= slack * by;
       }
       if (explained) continue;
       left.push_back(wrong[j]);
@@ -116,25 +117,36 @@ std::optional<Difference> compare_tensors(const Literal& got, const Literal& wan
   std::vector<int64_t> wrong;
   for (int64_t k = 0; k < want.count(); ++k)
     if (!elements.close(k)) wrong.push_back(k);
-  std::vector<double> most(wrong.size(), 0.0);
-  for (uint64_t draw = 0; again && !wrong.empty() && draw < kDraws; ++draw)
-    if (std::optional<Item> moved = again.compute(draw); moved && moved->tensor.extents() == want.extents())
-      elements.explain(moved->tensor, again.is_got, wrong, most);
+  for (const double scale : {1.0, kSlack}) {
+    std::vector<double> most(wrong.size(), 0.0);
+    for (uint64_t draw = 0; again && !wrong.empty() && draw < kDraws; ++draw)
+      if (std::optional<Item> moved = again.compute({draw, scale}); moved && moved->tensor.extents() == want.extents())
+        elements.explain(moved->tensor, again.is_got, kSlack / scale, wrong, most);
+  }
   if (wrong.empty()) return std::nullopt;
   return Difference{index_text(wrong[0], want.extents()), elements.text(want, wrong[0]), elements.text(got, wrong[0]),
                     static_cast<int64_t>(wrong.size()), want.count()};
 }
 
-Literal perturb_tensor(const Literal& from, uint64_t draw, double rounding) {
+Literal perturb_tensor(const Literal& from, Draw draw, size_t operand, double rounding) {
   if (!ir::is_float(from.dtype())) return from;
   Literal to(from.dtype(), from.extents());
-  std::minstd_rand random(static_cast<uint32_t>(draw * 7919 + 17));
+  std::minstd_rand random(static_cast<uint32_t>((draw.number * 64 + operand) * 7919 + 17));
   std::uniform_real_distribution<double> unit(-1, 1);
   // The error of a sum of n terms grows as the root of n.
   const double epsilon = epsilon_of(from.dtype());
-  const double step = 4 * epsilon + std::sqrt(rounding * epsilon);
+  const double step = draw.scale * (4 * epsilon + std::sqrt(rounding * epsilon));
   for (int64_t k = 0; k < from.count(); ++k) to.set(k, {.f = from.at(k).f * (1 + step * unit(random))});
   return to;
+}
+
+/// Equal draws move number `operand` equally.
+Item perturb(const Item& item, Draw draw, size_t operand, double rounding = 0) {
+  Item moved;
+  moved.is_sequence = item.is_sequence;
+  if (!item.is_sequence) moved.tensor = perturb_tensor(item.tensor, draw, operand, rounding);
+  for (const Literal& l : item.sequence) moved.sequence.push_back(perturb_tensor(l, draw, operand, rounding));
+  return moved;
 }
 
 }  // namespace
@@ -142,14 +154,6 @@ Literal perturb_tensor(const Literal& from, uint64_t draw, double rounding) {
 std::string Difference::text() const {
   if (element.empty()) return fmt::format("it is {} instead of {}", got, want);
   return fmt::format("element {} is {} instead of {} ({} of {} differ)", element, got, want, differing, elements);
-}
-
-Item perturb(const Item& item, uint64_t draw, double rounding) {
-  Item moved;
-  moved.is_sequence = item.is_sequence;
-  if (!item.is_sequence) moved.tensor = perturb_tensor(item.tensor, draw, rounding);
-  for (const Literal& l : item.sequence) moved.sequence.push_back(perturb_tensor(l, draw, rounding));
-  return moved;
 }
 
 double rounding_of(const tensor::Op& op, const tensor::Bindings& bindings) {
@@ -186,6 +190,25 @@ std::optional<Difference> compare(const Item& got, const Item& want, const Again
       return d;
     }
   return std::nullopt;
+}
+
+std::optional<std::vector<Item>> evaluate_moved(const tensor::Op& op, const std::vector<const Item*>& operands,
+                                                tensor::Bindings bindings, Draw draw) {
+  const double rounding = rounding_of(op, bindings);
+  std::vector<Item> moved;
+  std::vector<const Item*> pointers;
+  for (size_t k = 0; k < operands.size(); ++k) moved.push_back(perturb(*operands[k], draw, k, rounding));
+  for (const Item& item : moved) pointers.push_back(&item);
+  size_t number = operands.size();
+  const auto move = [&](const tensor::Op&, const std::vector<const Item*>&, tensor::Bindings&,
+                        std::vector<Item>& results) {
+    for (Item& item : results) item = perturb(item, draw, number++);
+  };
+  try {
+    return tensor::evaluate_op(op, pointers, bindings, move);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace stax::bisect

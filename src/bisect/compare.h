@@ -8,7 +8,8 @@
 //      terms, of their number and of the type in which they are added.
 //   2. The value is computed again, several times, from operands that differ from the true ones by a few units in their last place. What
 //      this changes, rounding may change, too: an element passes that is no further off than a multiple of what it moved by. So cancellation, long
-//      sums, and values that round to a whole number or choose a branch are judged by their own sensitivity, and a fault is not.
+//      sums, and values that round to a whole number or choose a branch are judged by their own sensitivity, and a fault is not. A step is not
+//      seen by a small move of what lies near it, so the operands are moved by that multiple, too, and the result may move as far.
 // NaN agrees with NaN only, an infinity with the same infinity, integers exactly (unless the second test moves them).
 #include <functional>
 #include <optional>
@@ -26,9 +27,15 @@ struct Difference {
   std::string text() const;
 };
 
-/// One of the two sides again, from operands perturbed by draw number `draw`; none where it fails on them.
+/// A perturbation: equal draws move equal operands equally, by `scale` times a few units in the last place.
+struct Draw {
+  uint64_t number = 0;
+  double scale = 1;
+};
+
+/// One of the two sides again, from perturbed operands; none where it fails on them.
 struct Again {
-  std::function<std::optional<tensor::Item>(uint64_t draw)> compute;
+  std::function<std::optional<tensor::Item>(Draw draw)> compute;
   bool is_got = false;  // which side: what was got, or what is wanted
   explicit operator bool() const { return static_cast<bool>(compute); }
 };
@@ -39,8 +46,10 @@ std::optional<Difference> compare(const tensor::Item& got, const tensor::Item& w
 /// That of an op's results.
 double rounding_of(const tensor::Op& op, const tensor::Bindings& bindings);
 
-/// Each float moved by up to a few units in the last place, the same for equal draws. By more where `rounding` says that a sum of many terms
-/// is made of them.
-tensor::Item perturb(const tensor::Item& item, uint64_t draw, double rounding = 0);
+/// The op's results from operands that are moved, or none where it fails on them. What a RowGroup computes on the way is moved, too: there a value may
+/// round to a whole number that no operand decides alone. Sums of many terms move their operands by more.
+std::optional<std::vector<tensor::Item>> evaluate_moved(const tensor::Op& op,
+                                                        const std::vector<const tensor::Item*>& operands,
+                                                        tensor::Bindings bindings, Draw draw);
 
 }  // namespace stax::bisect

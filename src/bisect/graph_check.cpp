@@ -39,21 +39,6 @@ struct Found {
 
 bool is_control(const Op& op) { return op.kind() == tensor::OpKind::kIf || op.kind() == tensor::OpKind::kLoop; }
 
-/// Result k of the op on perturbed operands.
-std::optional<Item> evaluate_perturbed(const Op& op, const std::vector<const Item*>& operands,
-                                       tensor::Bindings bindings, size_t k, uint64_t draw) {
-  std::vector<Item> moved;
-  std::vector<const Item*> pointers;
-  for (size_t j = 0; j < operands.size(); ++j)
-    moved.push_back(perturb(*operands[j], draw * 64 + j, rounding_of(op, bindings)));
-  for (const Item& item : moved) pointers.push_back(&item);
-  try {
-    return tensor::evaluate_op(op, pointers, bindings)[k];
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
-}
-
 class Checker {
  public:
   Checker(const tensor::Graph& graph, const Values& want, const std::vector<Item>& outputs, Values* kept)
@@ -77,7 +62,11 @@ class Checker {
       if (comparable) {
         Again again;
         if (!is_control(op))
-          again = {[&](uint64_t draw) { return evaluate_perturbed(op, operands, bindings, k, draw); }, true};
+          again = {[&](Draw draw) -> std::optional<Item> {
+                     auto moved = evaluate_moved(op, operands, bindings, draw);
+                     return moved ? std::optional(std::move((*moved)[k])) : std::nullopt;
+                   },
+                   true};
         if (auto d = compare(results[k], *want, again, rounding_of(op, bindings)))
           throw Found{{v.id, occurrence, describe(v), op.source, d->text()}};
         results[k] = *want;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bisect/isolated.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,7 +36,8 @@ std::string run_isolated(const std::function<void()>& work, int seconds) {
   const pid_t child = ::fork();
   if (child < 0) user_error("no further process can be started: {}", std::strerror(errno));
   if (child == 0) {
-    // Handlers of a sanitizer or an application would print; the parent says what there is to say.
+    // Handlers of a sanitizer or an application would print, as does the allocator; the parent says what there is to say.
+    if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
     for (int s : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) std::signal(s, SIG_DFL);
     ::alarm(static_cast<unsigned>(seconds));
     int status = 0;

@@ -174,12 +174,14 @@ Case case_of(const KernelCall& call) {
     tensor::Value* flat = input(name, Type::tensor(type.dtype, {count}), data.reshaped({data.count()}));
     operands.push_back(graph.add_op(graph.body, tensor::Reshape{}, {flat}, {plain})->result());
   }
-  const Type& type = op.result()->type;
-  tensor::Op* copy = graph.add_op(graph.body, payload_of(op, graph), operands,
-                                  {Type::tensor(type.dtype, type.extents)}, {}, op.source);
+  std::vector<Type> types;
+  for (const auto& r : op.results) types.push_back(Type::tensor(r->type.dtype, r->type.extents));
+  tensor::Op* copy = graph.add_op(graph.body, payload_of(op, graph), operands, types, {}, op.source);
   if (tensor::RowGroup* group = copy->as<tensor::RowGroup>()) group->body->parent = copy;
-  graph.outputs.push_back({"result", copy->result()});
-  graph.body.outputs.push_back(copy->result());
+  for (const auto& r : copy->results) {
+    graph.outputs.push_back({types.size() == 1 ? "result" : "result" + std::to_string(r->result), r.get()});
+    graph.body.outputs.push_back(r.get());
+  }
   // What an input's dims define is a dim, what a Bind defines a value.
   const auto kind = direct ? symbolic::SymbolKind::kDim : symbolic::SymbolKind::kValue;
   symbolic::Substitution map;

@@ -4,17 +4,22 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
+#include "bisect/gpu_kernel.h"
 #include "bisect/isolated.h"
 #include "bisect/native_kernel.h"
 #include "compile/kernel_stages.h"
 #include "compile/pass.h"
 #include "emit/emit.h"
+#include "emit/emit_gpu.h"
 #include "ir/math_table.h"
 #include "loop/transform.h"
+#include "lower/loop_to_thread.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
 #include "symbolic/evaluate.h"
+#include "thread/passes.h"
 
 namespace stax::bisect {
 
@@ -25,7 +30,7 @@ using tensor::Op;
 namespace {
 
 // What a stage may take. The interpreter of a level may be too slow for a large kernel: then that stage is skipped.
-constexpr int kStageSeconds = 8;
+constexpr int kStageSeconds = 8, kGpuStageSeconds = 60;
 
 /// One point of the way.
 struct Stage {
@@ -38,19 +43,27 @@ struct Stage {
 struct Way {
   const Op& op;
   uint32_t version;
-  lower::LoweredKernel lowered;
-  schedule::Versions versions;
-  std::string schedule;
-  std::vector<Stage> stages;
-  loop::Kernel current;  // what the next stage starts from
+  Machine machine;
+  lower::LoweredKernel lowered = {};
+  uint32_t versions = 0;
+  std::string schedule = {};
+  symbolic::Expr necessary = {};  // over the parameters: where the version may be launched; null: everywhere
+  std::optional<compile::GpuKernelVersion> gpu = {};
+  std::vector<Stage> stages = {};
+  loop::Kernel current = {};    // what the next stage starts from
+  thread::Kernel threads = {};  // of GPUs, behind the passes over loop IR
+  Stage making = {};            // the stage that is being made
 
-  void add(std::string level, std::string name, std::string detail, loop::Kernel kernel) {
-    current = std::move(kernel);
+  /// The stage that follows, made by `make`.
+  void add(std::string level, std::string name, std::string detail, const std::function<loop::Kernel()>& make) {
+    making = {std::move(level), std::move(name), std::move(detail), {}, {}};
+    current = make();
     auto kept = std::make_shared<const loop::Kernel>(current);
-    stages.push_back({std::move(level), std::move(name), std::move(detail), kept,
-                      [kept](std::span<void* const> buffers, std::span<const int64_t> params) {
-                        loop::interpret(*kept, buffers, params);
-                      }});
+    making.kernel = kept;
+    making.run = [kept](std::span<void* const> buffers, std::span<const int64_t> params) {
+      loop::interpret(*kept, buffers, params);
+    };
+    stages.push_back(making);
   }
 };
 
@@ -64,34 +77,62 @@ void lower_level(Way& way) {
     case tensor::OpKind::kScatter: name = "lower_scatter"; break;
     default: name = "lower_prefix_scan"; break;
   }
-  way.lowered = compile::lower_op(way.op);
-  way.add("loop", name, "the naive nest", way.lowered.kernel);
-  loop::verify(way.current);
+  way.add("loop", name, "the naive nest", [&] {
+    way.lowered = compile::lower_op(way.op);
+    loop::verify(way.lowered.kernel);
+    return way.lowered.kernel;
+  });
+}
+
+/// Which schedule the version has.
+void choose(Way& way) {
+  way.making = {"loop", "choose_versions", {}, {}, {}};
+  const loop::Kernel& naive = way.lowered.kernel;
+  auto pick = [&](size_t count) {
+    way.versions = static_cast<uint32_t>(count);
+    return way.version = std::min<uint32_t>(way.version, way.versions - 1);
+  };
+  if (way.machine.is_gpu()) {
+    auto versions = compile::gpu_kernel_versions(naive, way.machine.row());
+    way.gpu = versions[pick(versions.size())];
+    way.schedule = way.gpu->version.schedule;
+    way.necessary = way.gpu->necessary;
+    // A version has a kernel of its own: what is known of its parameters is said of their symbols.
+    const loop::Kernel fresh = compile::lower_op(way.op).kernel;
+    way.current = schedule::with_known(fresh, way.gpu->version.known);
+  } else {
+    auto versions = schedule::choose_versions(naive, [&] { return compile::lower_op(way.op).kernel; });
+    way.schedule = versions[pick(versions.size())].schedule;
+  }
 }
 
 void schedule_level(Way& way) {
-  if (compile::is_disabled("schedule")) return;
-  way.versions = schedule::choose_versions(way.lowered.kernel, [&] { return compile::lower_op(way.op).kernel; });
-  way.version = std::min<uint32_t>(way.version, static_cast<uint32_t>(way.versions.size()) - 1);
-  way.schedule = way.versions[way.version].schedule;
+  if (!way.machine.is_gpu() && compile::is_disabled("schedule")) return;
+  choose(way);
+  const loop::Kernel start = way.current;
   for (const loop::Step& step : loop::parse_schedule(way.schedule))
-    way.add("loop", step.verb, "schedule step `" + step.str() + "`", loop::apply(way.current, step));
+    way.add("loop", step.verb, "schedule step `" + step.str() + "`", [&] { return loop::apply(way.current, step); });
   // All at once, as the compiler does it.
-  loop::Kernel whole = loop::apply_schedule(way.lowered.kernel, way.schedule);
+  way.making = {"loop", "apply_schedule", way.schedule, {}, {}};
+  loop::Kernel whole = loop::apply_schedule(start, way.schedule);
   if (loop::print(whole, true) != loop::print(way.current, true))
-    way.add("loop", "apply_schedule", way.schedule, whole);
+    way.add("loop", "apply_schedule", way.schedule, [&] { return whole; });
+  way.current = std::move(whole);  // with what the compiler knows of its schedule
 }
 
 void loop_pass_level(Way& way) {
   for (const compile::LoopPass& p : compile::loop_passes())
-    if (!compile::is_disabled(p.name)) way.add("loop", p.name, "a pass over loop IR", p.pass(way.current));
+    if (!compile::is_disabled(p.name))
+      way.add("loop", p.name, "a pass over loop IR", [&] { return p.pass(way.current); });
   loop::verify(way.current);
 }
 
 void native_level(Way& way) {
+  if (way.machine.is_gpu()) return;
+  const std::string isa(emit::name_of(emit::host_isa()));
+  way.making = {"native", "emit_native", isa, {}, {}};
   auto native = std::make_shared<NativeKernel>(way.current);
   auto kernel = std::make_shared<const loop::Kernel>(way.current);
-  const std::string isa(emit::name_of(emit::host_isa()));
   for (const int threads : {1, 2})
     way.stages.push_back({"native", "emit_native", threads == 1 ? isa : isa + ", in pieces", kernel,
                           [native, threads](std::span<void* const> buffers, std::span<const int64_t> params) {
@@ -99,41 +140,66 @@ void native_level(Way& way) {
                           }});
 }
 
-/// In the order of the way. A further IR, or a device, is a row.
-constexpr void (*kLevels[])(Way&) = {lower_level, schedule_level, loop_pass_level, native_level};
+/// Until barriers are in, threads may only be right in lockstep, which is how the interpreter goes; races are looked for behind them.
+void thread_level(Way& way) {
+  if (!way.machine.is_gpu()) return;
+  const compile::GpuKernelVersion& v = *way.gpu;
+  auto kernel = std::make_shared<const loop::Kernel>(way.current);
+  bool has_barriers = false;
+  auto add = [&](const char* name, const char* detail, const std::function<thread::Kernel()>& make) {
+    way.making = {"thread", name, detail, kernel, {}};
+    way.threads = make();
+    has_barriers = has_barriers || way.making.name == "insert_barriers";
+    way.making.run = [threads = std::make_shared<const GpuKernel>(way.threads), has_barriers](
+                         auto buffers, auto params) { threads->interpret(buffers, params, has_barriers); };
+    way.stages.push_back(way.making);
+  };
+  add("lower_to_thread", "loops over threads", [&] {
+    thread::Kernel threads = lower::lower_to_structured(way.current, way.machine.row(), v.version.block, v.index_bits,
+                                                        v.version.rows_in_global);
+    threads.name = "stax_kernel";
+    threads.flush_denormals = compile::may_flush_denormals(way.current);
+    return threads;
+  });
+  for (const thread::Pass& p : thread::passes(v.index_bits))
+    add(p.name, "a pass over thread IR", [&] { return p.pass(way.threads); });
+  thread::verify(way.threads, thread::Stage::kFinal);
+}
+
+void device_level(Way& way) {
+  if (!way.machine.is_gpu()) return;
+  const ir::CodeFormat format = way.machine.row().format;
+  const bool is_sim = format == ir::CodeFormat::kThread;
+  way.making = {"device",
+                is_sim ? "parse_kernel" : "emit_gpu",
+                std::string(ir::name_of(format)),
+                std::make_shared<const loop::Kernel>(way.current),
+                {}};
+  way.making.run = [kernel = std::make_shared<const GpuKernel>(way.threads), machine = way.machine,
+                    code = is_sim ? std::string() : emit::emit_gpu(way.threads, format, way.machine.row())](
+                       auto buffers, auto params) { kernel->run_on(machine, code, buffers, params); };
+  way.stages.push_back(way.making);
+}
+
+/// In the order of the way; a level that a machine does not have adds nothing. A further IR, or a device, is a row.
+constexpr void (*kLevels[])(Way&) = {lower_level,  schedule_level, loop_pass_level,
+                                     native_level, thread_level,   device_level};
 
 /// The stages of a version; where one cannot be made, those before it and why.
 struct Built {
   std::unique_ptr<Way> way;
   std::optional<KernelFault> fault;
 };
-Built build(const Op& op, uint32_t version) {
-  Built built{std::make_unique<Way>(Way{op, version, {}, {}, {}, {}, {}}), {}};
+Built build(const Op& op, uint32_t version, const Machine& machine) {
+  Built built{std::make_unique<Way>(Way{op, version, machine}), {}};
   Way& way = *built.way;
   for (auto level : kLevels) {
-    const size_t before = way.stages.size();
     try {
       level(way);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& e) {
-      // The stage that was being made is the one behind the last that is there.
-      KernelFault fault{"loop", {}, {}, e.what(), way.schedule};
-      const size_t made = way.stages.size() - before;
-      if (level == lower_level) {
-        fault.stage = "lower_compute";
-      } else if (level == schedule_level) {
-        std::vector<loop::Step> steps;
-        if (!way.schedule.empty()) steps = loop::parse_schedule(way.schedule);
-        fault.stage = made < steps.size() ? steps[made].verb : "choose_versions";
-        if (made < steps.size()) fault.detail = "schedule step `" + steps[made].str() + "`";
-      } else if (level == loop_pass_level) {
-        const auto passes = compile::loop_passes();
-        fault.stage = passes[std::min(made, passes.size() - 1)].name;
-      } else {
-        fault.level = "native", fault.stage = "emit_native";
-      }
-      built.fault = std::move(fault);
+      built.fault = KernelFault{way.making.level, way.making.name, way.making.detail, e.what(), way.schedule};
       break;
     }
   }
@@ -142,45 +208,64 @@ Built build(const Op& op, uint32_t version) {
 
 // ---- running a stage
 
+std::vector<int64_t> params_of(const Way& way, const KernelCall& call) {
+  std::vector<int64_t> params;
+  for (symbolic::Expr e : way.lowered.param_values) params.push_back(symbolic::evaluate(e, call.bindings));
+  return params;
+}
+
 struct Call {
   const KernelCall& call;
-  Item want;
+  std::vector<Item> want;
   std::vector<int64_t> params;
-  Again again;
+  int seconds;
 
-  Call(const KernelCall& c, const Way& way) : call(c), want(evaluate(c)) {
-    for (symbolic::Expr e : way.lowered.param_values) params.push_back(symbolic::evaluate(e, c.bindings));
-    again.compute = [this](uint64_t draw) -> std::optional<Item> {
-      KernelCall moved = call;
-      for (size_t k = 0; k < moved.operands.size(); ++k)
-        moved.operands[k] = perturb(call.operands[k], draw * 64 + k, rounding_of(*call.op, call.bindings));
-      try {
-        return evaluate(moved);
-      } catch (const std::exception&) {
-        return std::nullopt;
-      }
-    };
-  }
+  Call(const KernelCall& c, const Way& way)
+      : call(c),
+        want(evaluate(c)),
+        params(params_of(way, c)),
+        seconds(way.machine.is_gpu() ? kGpuStageSeconds : kStageSeconds) {}
   Call(const Call&) = delete;
+
+  /// Result k again, moved a little. All stages are compared with the same draws.
+  Again again(size_t k) const {
+    return {[this, k](Draw draw) -> std::optional<Item> {
+      auto [at, fresh] = moved.try_emplace({draw.number, draw.scale});
+      if (fresh) {
+        std::vector<const Item*> operands;
+        for (const Item& item : call.operands) operands.push_back(&item);
+        at->second = evaluate_moved(*call.op, operands, call.bindings, draw);
+      }
+      return at->second ? std::optional((*at->second)[k]) : std::nullopt;
+    }};
+  }
+
+ private:
+  mutable std::map<std::pair<uint64_t, double>, std::optional<std::vector<Item>>> moved;
 };
 
-/// What the stage says that is not the wanted value; empty: it is right. "?": not known.
+/// What the stage says that is not the wanted values, of the first result that differs; empty: it is right. "?": not known.
 std::string run_stage(const Stage& stage, const Way& way, const Call& call) {
-  const Literal& want = call.want.tensor;
-  const SharedMemory result(want.bytes() + 1), outside(sizeof(int));
+  size_t bytes = 1;
+  std::vector<size_t> starts;  // of each result
+  for (const Item& want : call.want) {
+    starts.push_back(bytes);
+    bytes += want.tensor.bytes();
+  }
+  const SharedMemory results(bytes), outside(sizeof(int));
+  auto result_of = [](int argument) { return static_cast<size_t>(~argument); };
   const std::string end = run_isolated(
       [&] {
         std::vector<std::unique_ptr<GuardedMemory>> memory;
         std::vector<void*> buffers;
-        void* written = nullptr;
         for (const int argument : way.lowered.arguments) {
-          const Literal& data = argument >= 0 ? call.call.operands[static_cast<size_t>(argument)].tensor : want;
+          const Literal& data = argument >= 0 ? call.call.operands[static_cast<size_t>(argument)].tensor
+                                              : call.want[result_of(argument)].tensor;
           memory.push_back(std::make_unique<GuardedMemory>(data.bytes(), ir::is_float(data.dtype()) ? 0xFF : 0xA5));
           buffers.push_back(memory.back()->data());
           const bool in_place = argument < 0 && way.op.kind() == tensor::OpKind::kScatter;
           const Literal* from = in_place ? &call.call.operands[0].tensor : argument >= 0 ? &data : nullptr;
           if (from && from->bytes() > 0) std::memcpy(buffers.back(), from->data(), from->bytes());
-          if (argument < 0) written = buffers.back();
         }
         stage.run(buffers, call.params);
         for (size_t k = 0; k < memory.size(); ++k) {
@@ -189,24 +274,35 @@ std::string run_stage(const Stage& stage, const Way& way, const Call& call) {
           if (argument >= 0) {
             const Literal& data = call.call.operands[static_cast<size_t>(argument)].tensor;
             changed = changed || (data.bytes() > 0 && std::memcmp(data.data(), memory[k]->data(), data.bytes()) != 0);
+          } else if (memory[k]->bytes() > 0) {
+            std::memcpy(results.as<char>() + starts[result_of(argument)], memory[k]->data(), memory[k]->bytes());
           }
           if (changed) *outside.as<int>() = 1;
         }
-        std::memcpy(result.as<char>(), written, want.bytes());
       },
-      kStageSeconds);
+      call.seconds);
   if (end.starts_with("it does not end")) return "?" + end;
   if (!end.empty()) return end;
   if (*outside.as<int>()) return "it writes outside of its result";
-  Item got;
-  got.tensor = Literal(want.dtype(), want.extents());
-  if (want.bytes() > 0) std::memcpy(got.tensor.data(), result.as<char>(), want.bytes());
-  auto d = compare(got, call.want, call.again, rounding_of(way.op, call.call.bindings));
-  return d ? d->text() : std::string();
+  for (size_t k = 0; k < call.want.size(); ++k) {
+    const Literal& want = call.want[k].tensor;
+    Item got;
+    got.tensor = Literal(want.dtype(), want.extents());
+    if (want.bytes() > 0) std::memcpy(got.tensor.data(), results.as<char>() + starts[k], want.bytes());
+    if (auto d = compare(got, call.want[k], call.again(k), rounding_of(way.op, call.call.bindings)))
+      return call.want.size() == 1 ? d->text() : fmt::format("result {}: {}", k, d->text());
+  }
+  return {};
 }
 
-bool is_empty(const Way& way, const KernelCall& call) {
-  return symbolic::evaluate(way.lowered.written, call.bindings) <= 0;
+/// Whether the version may be launched for the call, and does anything.
+bool is_launched(const Way& way, const KernelCall& call) {
+  if (symbolic::evaluate(way.lowered.written, call.bindings) <= 0) return false;
+  if (!way.necessary) return true;
+  const std::vector<int64_t> params = params_of(way, call);
+  std::unordered_map<const symbolic::ExprNode*, int64_t> values;
+  for (size_t k = 0; k < params.size(); ++k) values[way.lowered.kernel.params[k].node()] = params[k];
+  return symbolic::evaluate(way.necessary, values) != 0;
 }
 
 /// The elementary function of the kernel whose table is wrong at one of some arguments, or none.
@@ -245,33 +341,33 @@ std::string wrong_function(const loop::Kernel& kernel) {
 
 }  // namespace
 
-Item evaluate(const KernelCall& call) {
+std::vector<Item> evaluate(const KernelCall& call) {
   std::vector<const Item*> operands;
   for (const Item& item : call.operands) operands.push_back(&item);
   tensor::Bindings bindings = call.bindings;
-  return tensor::evaluate_op(*call.op, operands, bindings)[0];
+  return tensor::evaluate_op(*call.op, operands, bindings);
 }
 
 struct KernelChain::Impl {
   Built built;
 };
 
-KernelChain::KernelChain(const Op& op, uint32_t version) : impl_(new Impl{build(op, version)}) {}
+KernelChain::KernelChain(const Op& op, uint32_t version, const Machine& machine)
+    : impl_(new Impl{build(op, version, machine)}) {}
 KernelChain::~KernelChain() = default;
 
-uint32_t KernelChain::versions() const { return static_cast<uint32_t>(impl_->built.way->versions.size()); }
+uint32_t KernelChain::versions() const { return impl_->built.way->versions; }
 
 std::optional<KernelFault> KernelChain::check(const KernelCall& call) const {
   const Way& way = *impl_->built.way;
   if (way.stages.empty()) return impl_->built.fault;
-  // Of several results the kernels are looked at as a whole, by the program's check.
-  if (is_empty(way, call) || way.op.results.size() != 1) return std::nullopt;
+  if (!is_launched(way, call)) return std::nullopt;
   const Call prepared(call, way);
   for (const Stage& stage : way.stages) {
     std::string what = run_stage(stage, way, prepared);
     if (what.empty() || what[0] == '?') continue;
     KernelFault fault{stage.level, stage.name, stage.detail, what, way.schedule};
-    if (stage.level == "loop") {
+    if (stage.level == "loop" && !way.machine.is_gpu()) {
       // Where native code of the same nest is right, the nest is.
       const NativeKernel native(*stage.kernel);
       Stage other = stage;
@@ -290,7 +386,7 @@ bool KernelChain::differs(const KernelCall& call) const {
   const Way& way = *impl_->built.way;
   if (way.stages.empty()) return false;
   try {
-    if (is_empty(way, call)) return false;
+    if (!is_launched(way, call)) return false;
     const Call prepared(call, way);
     return std::any_of(way.stages.begin(), way.stages.end(), [&](const Stage& stage) {
       if (stage.level != way.stages.back().level) return false;
@@ -304,10 +400,10 @@ bool KernelChain::differs(const KernelCall& call) const {
   }
 }
 
-std::optional<KernelFault> check_building(const Op& op) {
+std::optional<KernelFault> check_building(const Op& op, const Machine& machine) {
   for (uint32_t version = 0;; ++version) {
-    Built built = build(op, version);
-    if (built.fault || version + 1 >= built.way->versions.size()) return built.fault;
+    Built built = build(op, version, machine);
+    if (built.fault || version + 1 >= built.way->versions) return built.fault;
   }
 }
 

@@ -3,10 +3,11 @@
 // One kernel on known operands, at every point of its way from tensor IR to what runs.
 //
 // The way is a table of levels (kernel_chain.cpp): each turns what the one before it made into one or several stages, and each stage is executed by
-// its level's machine: the tensor interpreter, the loop interpreter, native code. The first stage whose result is not the op's is where the
-// fault is. A further IR or device is a row of that table.
+// its level's machine: the loop interpreter, the thread interpreter, native code, a GPU's driver. The first stage whose results are not the op's is
+// where the fault is. A further IR or device is a row of that table.
 #include <memory>
 
+#include "bisect/machine.h"
 #include "bisect/values.h"
 #include "loop/loop_ir.h"
 
@@ -20,20 +21,20 @@ struct KernelCall {
 };
 
 struct KernelFault {
-  std::string level;     // "tensor", "loop", "native"
+  std::string level;     // "loop", "thread", "native", "device"
   std::string stage;     // the pass: "lower_compute", "split", "simplify", "emit_native"
   std::string detail;    // the schedule's line, ..
   std::string what;      // the difference, a crash, a message
   std::string schedule;  // of the version
 };
 
-/// What the reference interpreter gives for the call.
-tensor::Item evaluate(const KernelCall& call);
+/// What the reference interpreter gives for the call: all results.
+std::vector<tensor::Item> evaluate(const KernelCall& call);
 
-/// All stages of one version of an op, made once.
+/// All stages of one version of an op on the way to a machine, made once.
 class KernelChain {
  public:
-  KernelChain(const tensor::Op& op, uint32_t version);
+  KernelChain(const tensor::Op& op, uint32_t version, const Machine& machine);
   ~KernelChain();
   KernelChain(const KernelChain&) = delete;
   KernelChain& operator=(const KernelChain&) = delete;
@@ -49,6 +50,6 @@ class KernelChain {
 };
 
 /// The faults of building alone: the first stage that cannot be made, for any version of the op.
-std::optional<KernelFault> check_building(const tensor::Op& op);
+std::optional<KernelFault> check_building(const tensor::Op& op, const Machine& machine);
 
 }  // namespace stax::bisect

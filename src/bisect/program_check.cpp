@@ -20,14 +20,14 @@ using tensor::Op;
 namespace {
 
 /// A program that cannot even be made: the kernel that cannot, or the step that says so.
-ProgramFault building_fault(const tensor::Graph& graph, const std::string& message) {
+ProgramFault building_fault(const tensor::Graph& graph, const std::string& message, const Machine& machine) {
   ProgramFault fault;
   fault.level = "program";
   fault.pass = message.substr(0, message.find(':'));
   fault.what = message;
   tensor::for_each_op(graph.body, [&](const Op& op) {
     if (!fault.kernel.empty() || !compile::is_kernel(op)) return;
-    if (std::optional<KernelFault> k = check_building(op)) {
+    if (std::optional<KernelFault> k = check_building(op, machine)) {
       fault.level = k->level, fault.pass = k->stage, fault.detail = k->detail, fault.what = k->what;
       fault.schedule = k->schedule, fault.source = op.source, fault.value = describe(*op.result());
       fault.kernel = "of " + fault.value;
@@ -36,12 +36,28 @@ ProgramFault building_fault(const tensor::Graph& graph, const std::string& messa
   return fault;
 }
 
+/// Launches nothing but that version, where a launch has it.
+void only_version(Program& program, uint32_t version) {
+  for (BlockSpec& block : program.blocks)
+    for (Step& step : block.steps) {
+      auto* launch = std::get_if<LaunchStep>(&step);
+      if (!launch) continue;
+      for (LaunchVersion v : launch->versions) {
+        if (program.kernels[v.kernel].version != version) continue;
+        v.guard = kNone;
+        launch->versions = {v};
+        break;
+      }
+    }
+}
+
 class Attribution {
  public:
   Attribution(const compile::Compiled& compiled, const std::vector<Item>& inputs, const Values& want,
-              const std::vector<Item>& outputs, int threads)
+              const std::vector<Item>& outputs, const Machine& machine, int threads)
       : c_(compiled), p_(*compiled.program), inputs_(inputs), want_(want), outputs_(outputs) {
     options_.threads = threads;
+    options_.machine = machine;
   }
 
   std::optional<ProgramFault> run() {
@@ -90,7 +106,7 @@ class Attribution {
     }
     fault.level = "runtime";
     fault.pass = std::string(name_of(step));
-    if (options_.threads > 1) {
+    if (options_.threads > 1 && !options_.machine.is_gpu()) {
       WatchOptions single = options_;
       single.threads = 1;
       if (watched(single).sighting.seen == Seen::kNothing)
@@ -111,7 +127,7 @@ class Attribution {
     } catch (const std::exception&) {  // what the step reads is wrong already
       return false;
     }
-    const KernelChain chain(op, p_.kernels[s.kernel].version);
+    const KernelChain chain(op, p_.kernels[s.kernel].version, options_.machine);
     const bool differs = chain.differs(call);
     if (differs) call = shrink(std::move(call), [&](const KernelCall& c) { return chain.differs(c); });
     // A kernel that is right in the end may be so by luck; one that is wrong has a first stage that is.
@@ -147,6 +163,19 @@ class Attribution {
     expect("whether there is nothing to do", values[step.empty_if_zero] <= 0, is_empty);
     for (const LaunchVersion& v : step.versions) {
       if (v.kernel != kernel) continue;
+      if (options_.machine.is_gpu()) {
+        const thread::Kernel& threads = c_.thread_kernels[kernel];
+        for (size_t axis = 0; axis < 3; ++axis)
+          expect(fmt::format("extent {} of the grid", axis), values[v.grid[axis]],
+                 symbolic::evaluate(threads.grid[axis], params));
+        expect("the number of threads of a block", values[v.block], threads.block);
+        expect("the shared memory", values[v.shared_bytes],
+               symbolic::evaluate(thread::dynamic_shared_bytes(threads), params));
+        for (size_t j = 0; j < threads.divisors.size(); ++j)
+          expect("the divisor " + threads.divisors[j].value.str(), values[v.divisors[j]],
+                 symbolic::evaluate(threads.divisors[j].value, params));
+        continue;
+      }
       int64_t iterations = 1;
       if (const auto* f = k.body->as<loop::For>(); f && f->kind == loop::LoopKind::kParallel)
         iterations = symbolic::evaluate(f->extent, params);
@@ -174,10 +203,11 @@ class Attribution {
 }  // namespace
 
 std::optional<ProgramFault> check_program(tensor::Graph& graph, const std::vector<Item>& inputs, const Values& want,
-                                          const std::vector<Item>& outputs, int threads) {
+                                          const std::vector<Item>& outputs, const ProgramOptions& o) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   compile::CompileOptions options;
-  options.isas = {emit::host_isa()};
+  options.target = o.machine.target;
+  if (!o.machine.is_gpu()) options.isas = {emit::host_isa()};
   options.threads = cores;
   compile::Compiled compiled;
   try {
@@ -185,9 +215,10 @@ std::optional<ProgramFault> check_program(tensor::Graph& graph, const std::vecto
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& e) {
-    return building_fault(graph, e.what());
+    return building_fault(graph, e.what(), o.machine);
   }
-  return Attribution(compiled, inputs, want, outputs, threads > 0 ? threads : cores).run();
+  if (o.version) only_version(*compiled.program, *o.version);
+  return Attribution(compiled, inputs, want, outputs, o.machine, o.threads > 0 ? o.threads : cores).run();
 }
 
 }  // namespace stax::bisect

@@ -21,7 +21,7 @@ using tensor::Op;
 
 namespace {
 
-constexpr int kSeconds = 60;
+constexpr int kSeconds = 60, kGpuSeconds = 600;
 constexpr size_t kMostOperandBytes = size_t{4} << 30;
 
 struct Stop {};
@@ -262,7 +262,7 @@ class Watcher final : public runtime::StepObserver {
       const bool is_control = p.op->kind() == tensor::OpKind::kIf || p.op->kind() == tensor::OpKind::kLoop;
       if (!is_control && std::none_of(p.op->operands.begin(), p.op->operands.end(),
                                       [](const tensor::Value* o) { return !o->type.is_tensor(); }))
-        again.compute = [&](uint64_t draw) { return perturbed(view, *p.op, k, draw); };
+        again.compute = [&](Draw draw) { return perturbed(view, *p.op, k, draw); };
       if (auto d = compare(item_of(view, v), *want, again, rounding_of(*p.op, bindings(view)))) {
         seen_.block = p.block, seen_.step = p.number, seen_.number = p.count;
         seen_.kernel = p.kernel;
@@ -276,19 +276,13 @@ class Watcher final : public runtime::StepObserver {
                 hash_of(view.bytes(v))};
   }
 
-  std::optional<Item> perturbed(const runtime::StepView& view, const Op& o, size_t k, uint64_t draw) const {
-    std::vector<Item> moved;
+  std::optional<Item> perturbed(const runtime::StepView& view, const Op& o, size_t k, Draw draw) const {
+    std::vector<Item> items;
     std::vector<const Item*> pointers;
-    tensor::Bindings bound = bindings(view);
-    const double rounding = rounding_of(o, bound);
-    for (size_t j = 0; j < o.operands.size(); ++j)
-      moved.push_back(perturb(item_of(view, refs_.at(o.operands[j])), draw * 64 + j, rounding));
-    for (const Item& item : moved) pointers.push_back(&item);
-    try {
-      return tensor::evaluate_op(o, pointers, bound)[k];
-    } catch (const std::exception&) {
-      return std::nullopt;
-    }
+    for (const tensor::Value* v : o.operands) items.push_back(item_of(view, refs_.at(v)));
+    for (const Item& item : items) pointers.push_back(&item);
+    auto moved = evaluate_moved(o, pointers, bindings(view), draw);
+    return moved ? std::optional(std::move((*moved)[k])) : std::nullopt;
   }
 
   std::vector<int64_t> symbols_of(const runtime::StepView& view) const {
@@ -393,7 +387,7 @@ Watched watch(const compile::Compiled& compiled, const std::vector<Item>& inputs
         runtime::ModuleOptions module_options;
         module_options.threads = options.threads;
         module_options.observer = &watcher;
-        runtime::Module module(compiled.program, runtime::open_cpu(*compiled.program), module_options);
+        runtime::Module module(compiled.program, open_unified(options.machine, *compiled.program), module_options);
         std::vector<runtime::Item> items;
         for (const Item& item : inputs) items.push_back(item_of(item));
         try {
@@ -406,7 +400,7 @@ Watched watch(const compile::Compiled& compiled, const std::vector<Item>& inputs
           say(Seen::kThrows, e.what());
         }
       },
-      kSeconds);
+      options.machine.is_gpu() ? kGpuSeconds : kSeconds);
   if (!end.empty()) say(Seen::kCrashes, end);
   Watched watched;
   std::memcpy(&watched.sighting, seen, sizeof(Sighting));

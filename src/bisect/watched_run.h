@@ -30,6 +30,7 @@ struct Sighting {
 
 struct WatchOptions {
   int threads = 1;
+  Machine machine;
   bool strict = false;   // all values are looked at after every step, not only those that are read next
   int64_t stop_at = -1;  // ends in front of the step of that number and gives what it would read
 };

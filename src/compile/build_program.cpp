@@ -11,7 +11,6 @@
 #include "compile/pipeline.h"
 #include "loop/transform.h"
 #include "lower/loop_to_thread.h"
-#include "schedule/gpu.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
 
@@ -263,26 +262,9 @@ class ProgramBuilder {
     }
   }
   void add_gpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op) {
-    struct Choice {
-      const schedule::GpuVersion* version;
-      Expr guard, necessary;
-      int index_bits;
-    };
-    const auto versions = schedule::choose_gpu_versions(lowered.kernel, target_);
-    std::vector<Choice> choices;
-    // (Rows that are too long for shared memory have a version of their own, the last one.)
-    // Where indices of 32 bits are cheaper, all versions have them, behind a guard; one with 64 bits serves what is larger.
-    if (target_.narrow_indices) {
-      const Expr small = has_small_buffers(lowered.kernel);
-      for (const auto& v : versions)
-        choices.push_back({&v, v.guard ? symbolic::logical_and(small, v.guard) : small,
-                           v.necessary ? symbolic::logical_and(small, v.necessary) : small, 32});
-      choices.push_back({&versions.back(), {}, {}, 64});
-    } else {
-      for (const auto& v : versions) choices.push_back({&v, v.guard, v.necessary, 64});
-    }
+    const std::vector<GpuKernelVersion> choices = gpu_kernel_versions(lowered.kernel, target_);
     for (size_t v = 0; v < choices.size(); ++v) {
-      const schedule::GpuVersion& version = *choices[v].version;
+      const schedule::GpuVersion& version = choices[v].version;
       const loop::Kernel kernel = schedule::with_known(lower_op(op).kernel, version.known);
       finish(loop::apply_schedule(kernel, version.schedule), name, v, choices.size(), op);
       thread::Kernel threads = lower::lower_to_thread(kernels_.back(), target_, version.block, choices[v].index_bits,
@@ -299,20 +281,6 @@ class ProgramBuilder {
       family.guards.push_back(choices[v].guard);
       family.necessary.push_back(choices[v].necessary);
     }
-  }
-  // Every index, also one a tile past the end, fits into 31 bits.
-  static Expr has_small_buffers(const loop::Kernel& kernel) {
-    constexpr int64_t kMostElements = int64_t{1} << 30;
-    Expr small = kernel.context->exprs.constant(1);
-    for (int k = 0; k < kernel.arguments; ++k) {
-      Expr count = kernel.context->exprs.constant(1);
-      for (Expr e : kernel.buffers[k].extents) count = count * e;
-      small = symbolic::logical_and(small, symbolic::less_equal(count, kernel.context->exprs.constant(kMostElements)));
-    }
-    return small;
-  }
-  static bool may_flush_denormals(const loop::Kernel& kernel) {
-    return kernel.kernel_class == "contraction" || kernel.kernel_class == "attention";
   }
   void finish(loop::Kernel kernel, const std::string& name, size_t version, size_t versions, const Op& op) {
     kernel = run_loop_passes(std::move(kernel));

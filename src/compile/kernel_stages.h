@@ -4,7 +4,9 @@
 // goes this way; bisect stops on it after each part.
 #include <span>
 
+#include "ir/target.h"
 #include "lower/lower.h"
+#include "schedule/gpu.h"
 
 namespace stax::compile {
 
@@ -21,5 +23,18 @@ struct LoopPass {
 std::span<const LoopPass> loop_passes();
 /// Those that are not disabled, and the result verified.
 loop::Kernel run_loop_passes(loop::Kernel kernel);
+
+/// A version of a GPU's kernel, with the conditions over the naive kernel's parameters under which it is launched (null: always).
+struct GpuKernelVersion {
+  schedule::GpuVersion version;
+  symbolic::Expr guard;
+  symbolic::Expr necessary;  // the part of the guard without which its results are wrong
+  int index_bits = 64;
+};
+/// The last has no guard.
+std::vector<GpuKernelVersion> gpu_kernel_versions(const loop::Kernel& naive, const ir::Target& target);
+
+/// Whether denormals may count as zeros in the kernel.
+bool may_flush_denormals(const loop::Kernel& kernel);
 
 }  // namespace stax::compile

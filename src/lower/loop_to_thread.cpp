@@ -424,14 +424,17 @@ class Lowering {
 
 }  // namespace
 
-thread::Kernel lower_to_thread(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits,
-                               bool rows_in_global) {
+thread::Kernel lower_to_structured(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits,
+                                   bool rows_in_global) {
   STAX_ASSERT(block == 1 || block % target.warp == 0, "a block of {} threads is no whole number of warps of {}", block,
               target.warp);
-  thread::Kernel k = Lowering(kernel, target, block, index_bits, rows_in_global).run();
-  k = thread::unroll_loops(k);
-  k = thread::insert_barriers(k);
-  if (index_bits == 32) k = thread::reduce_divisions(k);
+  return Lowering(kernel, target, block, index_bits, rows_in_global).run();
+}
+
+thread::Kernel lower_to_thread(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits,
+                               bool rows_in_global) {
+  thread::Kernel k = lower_to_structured(kernel, target, block, index_bits, rows_in_global);
+  for (const thread::Pass& p : thread::passes(index_bits)) k = p.pass(k);
   thread::verify(k, thread::Stage::kFinal);
   return k;
 }

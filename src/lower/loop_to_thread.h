@@ -23,4 +23,8 @@ namespace stax::lower {
 thread::Kernel lower_to_thread(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits,
                                bool rows_in_global = false);
 
+/// The same in the structured stage: no pass over thread IR has run.
+thread::Kernel lower_to_structured(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits,
+                                   bool rows_in_global = false);
+
 }  // namespace stax::lower

@@ -59,9 +59,6 @@ void check_dims_stay_dynamic(tensor::Graph& graph, const std::map<std::string, f
 
 }  // namespace
 
-namespace {
-
-// The target of a device: of those in the table the newest that it can run.
 std::string target_of(const std::string& device) {
   if (device == "hip") {
     const std::string arch = runtime::hip_architecture();
@@ -90,6 +87,8 @@ std::string target_of(const std::string& device) {
                capability / 10, capability % 10);
   return best->name;
 }
+
+namespace {
 
 compile::Compiled compile_for_device(tensor::Graph& graph, const SessionOptions& options, compile::GraphSource source) {
   compile::CompileOptions compile_options;

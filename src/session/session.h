@@ -65,6 +65,9 @@ class Session {
 /// The devices by name; `known` ones that this build or machine lacks are an UnsupportedError, others a UserError.
 void check_device(const std::string& name);
 
+/// What programs of a device are compiled for: of the targets that it can run the newest. UserError where a driver has to be asked and there is none.
+std::string target_of(const std::string& device);
+
 /// An ONNX file, tensor IR text, or the model of a crash repro, as a graph. `external_files`: as in frontend::ImportOptions.
 std::unique_ptr<tensor::Graph> load_graph(const std::string& path,
                                           const std::map<std::string, frontend::DimRange>& dims,

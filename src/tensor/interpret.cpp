@@ -435,13 +435,14 @@ class Interpreter {
 }  // namespace
 }  // namespace reference
 
-std::vector<Item> evaluate_op(const Op& op, const std::vector<const Item*>& operands, Bindings& bindings) {
+std::vector<Item> evaluate_op(const Op& op, const std::vector<const Item*>& operands, Bindings& bindings,
+                              const OpObserver& observer) {
   const Call call{op, operands, bindings};
   STAX_ASSERT(operands.size() == op.operands.size(), "{}: {} operands instead of {}", call.where(), operands.size(),
               op.operands.size());
   std::vector<Item> results;
   if (const RowGroup* group = op.as<RowGroup>()) {
-    reference::Interpreter interpreter(*op.block->graph, bindings, {});
+    reference::Interpreter interpreter(*op.block->graph, bindings, observer);
     std::vector<Item> inputs;
     for (const Item* item : operands) inputs.push_back(*item);
     results = interpreter.run(*group->body, std::move(inputs));

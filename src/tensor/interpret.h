@@ -33,7 +33,8 @@ std::vector<Item> interpret(const Graph& graph, const std::vector<Item>& inputs,
 /// wrong.
 Bindings bind_inputs(const Graph& graph, const std::vector<Item>& inputs);
 
-/// One op on concrete operands; binds what it defines. Not for If, Loop and RowGroup.
-std::vector<Item> evaluate_op(const Op& op, const std::vector<const Item*>& operands, Bindings& bindings);
+/// One op on concrete operands; binds what it defines. Not for If and Loop. `observer` sees the ops inside of a RowGroup.
+std::vector<Item> evaluate_op(const Op& op, const std::vector<const Item*>& operands, Bindings& bindings,
+                              const OpObserver& observer = {});
 
 }  // namespace stax::tensor

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The passes over thread IR, in the order in which they run. One file each.
+#include <span>
+
 #include "thread/thread_ir.h"
 
 namespace stax::thread {
@@ -18,5 +20,12 @@ Kernel insert_barriers(const Kernel& kernel);
 // reduce_divisions: gives each divisor of an index expression that depends on parameters a multiplier and a shift (Divisor). Requires:
 //   index_bits is 32. Ensures: floordiv and mod by them need no division.
 Kernel reduce_divisions(const Kernel& kernel);
+
+struct Pass {
+  const char* name;
+  Kernel (*pass)(const Kernel&);
+};
+/// What kernels with indices of that many bits go through, in order.
+std::span<const Pass> passes(int index_bits);
 
 }  // namespace stax::thread

@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <random>
 
+#include "bisect/compare.h"
+#include "bisect/isolated.h"
+#include "runtime/runtime.h"
 #include "tensor/builder.h"
 #include "unit/bisect/faults.h"
 
@@ -72,11 +75,20 @@ compile::GraphSource source() {
   return [] { return std::move(Model().graph); };
 }
 
+/// Empty if programs can run on the device, else why not. Drivers do not survive a fork, so another process is asked.
+std::string missing(const std::string& device) {
+  if (device != "opencl") return {};
+  return run_isolated([] { runtime::open_opencl(program::Program()); }, 60);
+}
+
 TEST(Bisect, FindsNothingWhereAllLevelsAgree) {
   plant("");
-  for (const int64_t n : {0, 1, 2, 5, 37}) {
-    const auto found = bisect(source(), {Model::rows(n, 5)}, {.threads = 2});
-    EXPECT_FALSE(found) << n << " rows: " << text_of(*found);
+  for (const char* device : {"cpu", "sim", "opencl"}) {
+    if (!missing(device).empty()) continue;
+    for (const int64_t n : {0, 1, 2, 5, 37}) {
+      const auto found = bisect(source(), {Model::rows(n, 5)}, {.threads = 2, .device = device});
+      EXPECT_FALSE(found) << device << ", " << n << " rows: " << text_of(*found);
+    }
   }
 }
 
@@ -87,8 +99,9 @@ class PlantedFault : public testing::TestWithParam<Fault> {
 
 TEST_P(PlantedFault, IsNamedAndItsReproTellsWhetherItIsThere) {
   const Fault& fault = GetParam();
+  if (const std::string why = missing(fault.device); !why.empty()) GTEST_SKIP() << why;
   plant(fault.name);
-  const auto found = bisect(source(), {Model::rows(37, 5)}, {.threads = 1});
+  const auto found = bisect(source(), {Model::rows(37, 5)}, {.threads = 1, .device = fault.device});
   ASSERT_TRUE(found) << fault.name << " was planted " << damages() << " times";
   EXPECT_EQ(found->pass, fault.pass) << text_of(*found);
   EXPECT_EQ(found->level, fault.level) << text_of(*found);
@@ -105,7 +118,7 @@ TEST_P(PlantedFault, IsNamedAndItsReproTellsWhetherItIsThere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, PlantedFault, testing::ValuesIn(faults()), [](const auto& info) {
-  std::string name = info.param.name;
+  std::string name = std::string(info.param.name) + " on " + info.param.device;
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 });
@@ -122,6 +135,65 @@ TEST(Bisect, AKernelsReproIsTheKernelAlone) {
   EXPECT_LT(found->repro.inputs.size(), 20'000u) << "200 rows have become few";
   EXPECT_FALSE(found->kernel.empty());
   EXPECT_TRUE(found->version.has_value());
+}
+
+// A kernel of three results, the second of which is never stored.
+TEST(Bisect, KernelsOfSeveralResultsAreFollowedThroughTheirStages) {
+  const char* const text = R"(tensor_ir 1
+symbol n: dim [0, 2147483647]
+graph(%x: f32[n, 24]) {
+  %m: f32[n, 1] = compute [i0: n, i1: 1] max<f32> [r0: 24] { load0[i0, r0] } (%x)
+  %e: f32[n, 24] = compute [i0: n, i1: 24] { exp(sub(load0[i0, i1], load1[i0, 0])) } (%x, %m)
+  %s: f32[n, 1] = compute [i0: n, i1: 1] sum<f32> [r0: 24] { load0[i0, r0] } (%e)
+  %y: f32[n, 24] = compute [i0: n, i1: 24] { div(load0[i0, i1], load1[i0, 0]) } (%e, %s)
+  return %y as "y", %s as "s", %m as "m"
+}
+)";
+  const compile::GraphSource three = [text] { return tensor::parse_graph(text); };
+  plant("");
+  EXPECT_FALSE(bisect(three, {Model::rows(9, 5)}, {.threads = 1}));
+  plant("a store of a row group dropped");
+  const auto found = bisect(three, {Model::rows(9, 5)}, {.threads = 1});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->pass, "simplify");
+  EXPECT_EQ(found->level, "loop");
+  EXPECT_NE(found->what.find("result "), std::string::npos) << found->what;
+  const auto graph = tensor::parse_graph(found->repro.model);
+  EXPECT_EQ(graph->outputs.size(), 3u);
+  EXPECT_EQ(graph->body.ops.size(), 1u) << found->repro.model;
+  EXPECT_TRUE(replay(found->repro, {.threads = 1}));
+  plant("");
+  EXPECT_FALSE(replay(found->repro, {.threads = 1}));
+}
+
+// Values that a kernel rounds on its way to whole numbers: a result that lies near such a step may take it, however exact its operands are.
+TEST(Compare, AStepWithinARowGroupIsNoFault) {
+  const auto graph = tensor::parse_graph(R"(tensor_ir 1
+graph(%q: i8[1, 64]) {
+  %y: f32[1, 1] = row_group [i0: 1] (%q) body(%a: i8[1, 64]) {
+    %e: f32[1, 64] = compute [i0: 1, i1: 64] { exp(mul(cast<f32>(load0[i0, i1]), 0.0078125:f32)) } (%a)
+    %r: f32[1, 64] = compute [i0: 1, i1: 64] { round_even(mul(load0[i0, i1], 1048576.0:f32)) } (%e)
+    %s: f32[1, 1] = compute [i0: 1, i1: 1] sum<f32> [r0: 64] { mul(load0[i0, r0], 1000.0:f32) } epilogue { sub(acc:f32, 68719476736.0:f32) } (%r)
+    yield %s
+  }
+  return %y as "y"
+}
+)");
+  const tensor::Op& op = *graph->body.ops.front();
+  Item q;
+  q.tensor = ir::Literal(DType::kI8, {1, 64});
+  for (int64_t k = 0; k < 64; ++k) q.tensor.set(k, {.i = k - 32});
+  tensor::Bindings bindings;
+  const Item want = tensor::evaluate_op(op, {&q}, bindings)[0];
+  Item near;
+  near.tensor = ir::Literal(DType::kF32, {1, 1});
+  near.tensor.set(0, {.f = want.tensor.at(0).f + 8000});  // a few roundings
+  Item far = near;
+  far.tensor = ir::Literal(DType::kF32, {1, 1});
+  far.tensor.set(0, {.f = want.tensor.at(0).f + 1e8});
+  const Again again{[&](Draw draw) -> std::optional<Item> { return (*evaluate_moved(op, {&q}, bindings, draw))[0]; }};
+  EXPECT_FALSE(compare(near, want, again)) << compare(near, want, again)->text();
+  EXPECT_TRUE(compare(far, want, again));
 }
 
 }  // namespace

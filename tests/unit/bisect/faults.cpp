@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "emit/emit.h"
+#include "emit/emit_gpu.h"
 #include "ir/math_table.h"
 #include "loop/loop_ir.h"
 #include "loop/transform_step.h"
@@ -12,6 +13,7 @@
 #include "program/steps.h"
 #include "runtime/evaluator.h"
 #include "tensor/graph.h"
+#include "thread/passes.h"
 
 namespace stax::bisect {
 namespace {
@@ -53,6 +55,23 @@ Kernel drop_store(const Kernel& kernel) {
                ? loop::make(loop::Block{})
                : s;
   });
+}
+
+// The part of a schedule that only the version for many rows has.
+bool has_many_rows(const Kernel& kernel) { return kernel.schedule.find("split i0 8") != std::string::npos; }
+
+thread::Kernel shorter_threads(const thread::Kernel& from) {
+  thread::Kernel kernel = from;
+  bool done = false;
+  kernel.body = thread::rewrite(kernel.body, [&](const thread::Stmt& s) {
+    const auto* f = s->as<thread::For>();
+    if (done || !f || f->extent.is_constant(1)) return s;
+    thread::For copy = *f;
+    copy.extent = copy.extent - 1;
+    done = true, ++count;
+    return thread::make(std::move(copy));
+  });
+  return kernel;
 }
 
 Kernel invert_guard(const Kernel& kernel) {
@@ -145,6 +164,13 @@ const std::vector<Fault>& faults() {
       {"a coefficient of an elementary function", "math_table", "native"},
       {"a stale alias in the memory plan", "plan_memory", "program"},
       {"a division in the runtime's evaluator", "evaluator", "runtime"},
+      {"a store dropped in the version of many rows", "simplify", "loop"},
+      {"a store of a row group dropped", "simplify", "loop"},
+      {"a store dropped by simplification", "simplify", "loop", "sim"},
+      {"an off-by-one bound behind unrolling", "unroll_loops", "thread", "sim"},
+      {"barriers left out", "insert_barriers", "thread", "sim"},
+      {"an off-by-one bound behind unrolling", "unroll_loops", "thread", "opencl"},
+      {"an off-by-one bound in GPU code", "emit_gpu", "device", "opencl"},
   };
   return kFaults;
 }
@@ -193,6 +219,8 @@ STAX_WRAP(Kernel, sink, "_ZN4stax4loop4sinkENS0_4EditE", (loop::Edit edit)) {
 }
 STAX_WRAP(Kernel, simplify, "_ZN4stax4loop8simplifyERKNS0_6KernelE", (const Kernel& from)) {
   Kernel kernel = real_simplify(from);
+  if (is("a store dropped in the version of many rows") && has_many_rows(kernel)) return drop_store(kernel);
+  if (is("a store of a row group dropped") && kernel.kernel_class == "rows") return drop_store(kernel);
   return is("a store dropped by simplification") ? drop_store(kernel) : kernel;
 }
 STAX_WRAP(Kernel, hoist, "_ZN4stax4loop21hoist_loop_invariantsERKNS0_6KernelE", (const Kernel& from)) {
@@ -208,6 +236,22 @@ STAX_WRAP(emit::NativeImage, emit_native,
   std::vector<emit::NativeKernel> again;
   for (size_t k = 0; k < kernels.size(); ++k) again.push_back({&damaged[k], kernels[k].entry});
   return real_emit_native(again, options);
+}
+STAX_WRAP(thread::Kernel, unroll_loops, "_ZN4stax6thread12unroll_loopsERKNS0_6KernelE", (const thread::Kernel& from)) {
+  thread::Kernel kernel = real_unroll_loops(from);
+  return is("an off-by-one bound behind unrolling") ? shorter_threads(kernel) : kernel;
+}
+STAX_WRAP(thread::Kernel, insert_barriers, "_ZN4stax6thread15insert_barriersERKNS0_6KernelE",
+          (const thread::Kernel& from)) {
+  thread::Kernel kernel = real_insert_barriers(from);
+  if (!is("barriers left out") || thread::print(kernel) == thread::print(from)) return kernel;
+  ++count;
+  return from;
+}
+STAX_WRAP(std::string, emit_gpu, "_ZN4stax4emit8emit_gpuB5cxx11ERKNS_6thread6KernelENS_2ir10CodeFormatERKNS5_6TargetE",
+          (const thread::Kernel& kernel, ir::CodeFormat format, const ir::Target& target)) {
+  if (!is("an off-by-one bound in GPU code")) return real_emit_gpu(kernel, format, target);
+  return real_emit_gpu(shorter_threads(kernel), format, target);
 }
 STAX_WRAP(const ir::MathFunction&, math_function, "_ZN4stax2ir13math_functionENS0_8ScalarOpENS0_5DTypeE",
           (ir::ScalarOp op, ir::DType dtype)) {

@@ -11,6 +11,7 @@ struct Fault {
   const char* name;
   const char* pass;  // what bisect has to name
   const char* level;
+  const char* device = "cpu";
 };
 /// All that can be planted.
 const std::vector<Fault>& faults();
