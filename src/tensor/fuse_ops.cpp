@@ -138,16 +138,32 @@ class Fuser {
     visit_scalars(consumer, [&](Scalar x) {
       if (x->kind == ScalarKind::kLoad && x->slot == slot) loads.push_back(x);
     });
+    const bool divides = source.views.size() > 1 && may_divide(consumer, *map, loads);
     std::vector<std::vector<Scalar>> indices;
     for (Scalar load : loads) {
-      auto own = indices_at(graph_, source, load);
-      if (!own) return false;
+      auto own = indices_at(graph_, source, load, divides);
+      if (!own || (divides && !divides_outside(consumer, *own))) return false;
       indices.push_back(std::move(*own));
     }
     if (loads.empty()) return false;
     const bool too_large = is_too_large(graph_, map->axes);
     if (!too_large && !is_worth_it(consumer, source, loads, indices)) return false;
     return replace_loads(consumer, slot, *source.op, loads, indices, too_large);
+  }
+
+  /// Elements that were written out several times, such as the heads of keys that several heads of queries share, may be found by a division by a
+  /// constant instead.
+  static bool may_divide(const Op& consumer, const Compute& map, const std::vector<Scalar>& loads) {
+    const Compute* c = consumer.as<Compute>();
+    if (c == nullptr || c->axes.empty() || !cost_of(map).index_map) return false;
+    return c->combiner == Combiner::kNone || feeds_contraction(*c, loads);
+  }
+  /// Such a division is outside of the loops that are many.
+  static bool divides_outside(const Op& consumer, const std::vector<Scalar>& indices) {
+    const Compute& c = *consumer.as<Compute>();
+    std::vector<Axis> inner = c.reductions;
+    inner.push_back(c.axes.back());
+    return std::all_of(indices.begin(), indices.end(), [&](Scalar i) { return is_affine(ir::as_expr(i), inner); });
   }
 
   bool is_sole_user(const Op& consumer, const Source& source) {

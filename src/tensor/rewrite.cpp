@@ -245,7 +245,7 @@ bool has_division(Expr e) {
 
 std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& original,
                                                         const std::vector<Expr>& reshaped,
-                                                        const std::vector<Expr>& indices) {
+                                                        const std::vector<Expr>& indices, bool may_divide) {
   const std::vector<Expr> from = where_not_empty(graph, original, original);
   const std::vector<Expr> to = where_not_empty(graph, original, reshaped);
   const auto is_one = [](Expr e) { return e.is_constant(1); };
@@ -271,7 +271,8 @@ std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std:
     for (size_t k = fs; k > f; --k) {
       result[k] = symbolic::mod(linear, from[k]);
       const Expr rest = symbolic::floordiv(linear, from[k]);
-      if ((has_division(result[k]) || has_division(rest)) && !has_division(linear)) return std::nullopt;
+      const bool divides = (has_division(result[k]) || has_division(rest)) && !has_division(linear);
+      if (divides && !(may_divide && from[k].is_constant())) return std::nullopt;
       linear = rest;
     }
     result[f] = linear;
@@ -292,7 +293,7 @@ Source source_of(Value* v) {
   return s;
 }
 
-std::optional<std::vector<Scalar>> indices_at(Graph& graph, const Source& source, Scalar load) {
+std::optional<std::vector<Scalar>> indices_at(Graph& graph, const Source& source, Scalar load, bool may_divide) {
   if (source.views.size() == 1) return load->args;
   std::vector<Expr> at;
   for (Scalar a : load->args) {
@@ -300,7 +301,8 @@ std::optional<std::vector<Scalar>> indices_at(Graph& graph, const Source& source
     if (!at.back()) return std::nullopt;
   }
   for (size_t k = 0; k + 1 < source.views.size(); ++k) {
-    auto next = indices_before_reshape(graph, source.views[k + 1]->type.extents, source.views[k]->type.extents, at);
+    auto next =
+        indices_before_reshape(graph, source.views[k + 1]->type.extents, source.views[k]->type.extents, at, may_divide);
     if (!next) return std::nullopt;
     at = std::move(*next);
   }

@@ -31,10 +31,10 @@ void substitute_symbols(Graph& graph, const symbolic::Substitution& map);
 Expr linear_index(symbolic::ExprTable& table, const std::vector<Expr>& indices, const std::vector<Expr>& extents);
 
 /// Where the element at `indices` of a tensor of extents `reshaped` is in the tensor of extents `original` that it is a reshape of, if finding out
-/// takes no division: each axis of the one is an axis of the other, or several merged. nullopt otherwise.
+/// takes no division (or one by a constant, with `may_divide`): each axis of the one is an axis of the other, or several merged. nullopt otherwise.
 std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std::vector<Expr>& original,
                                                         const std::vector<Expr>& reshaped,
-                                                        const std::vector<Expr>& indices);
+                                                        const std::vector<Expr>& indices, bool may_divide = false);
 
 /// A producer seen through the Reshapes on the way to it.
 struct Source {
@@ -44,7 +44,7 @@ struct Source {
 Source source_of(Value* v);
 
 /// The indices of a load of source.views.front() as indices of the producer's result, if that takes no division.
-std::optional<std::vector<Scalar>> indices_at(Graph& graph, const Source& source, Scalar load);
+std::optional<std::vector<Scalar>> indices_at(Graph& graph, const Source& source, Scalar load, bool may_divide = false);
 
 /// What is known inside the bodies of an op: the graph's facts and the ranges of the axes.
 symbolic::ConstraintSet facts_inside(const Graph& graph, const std::vector<Axis>& axes,

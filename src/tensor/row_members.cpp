@@ -170,21 +170,45 @@ bool RowMembers::is_made(int value) const {
   return std::any_of(members_.begin(), members_.end(), [&](const Member& m) { return m.value == value; });
 }
 
-/// What an operand's element is in terms of what the map behind it reads; `load` itself where there is no such map. `only_place`: maps that only
-/// say where the element is.
-Scalar RowMembers::seen_through_map(Scalar load, bool only_place) {
+/// What an operand's element is in terms of what the map behind it reads; `load` itself where there is no such map.
+Scalar RowMembers::seen_through_map(Scalar load) {
   const Value* v = values_[load->slot];
   const Op* producer = v == nullptr ? nullptr : v->producer;
   const Compute* map = producer == nullptr ? nullptr : producer->as<Compute>();
   if (map == nullptr || map->combiner != Combiner::kNone) return load;
   const BodyCost cost = cost_of(*map);
-  if (cost.checked || cost.expensive || (only_place && !(cost.affine && map->body->kind == ScalarKind::kLoad)))
-    return load;
+  if (cost.checked || cost.expensive) return load;
   const Scalar body = ir::rewrite(map->body, {}, [&](Scalar x) {
     if (x->kind != ScalarKind::kLoad) return x;
     return x->table->load(number_of(producer->operands[x->slot]), x->dtype, x->args);
   });
   return at_indices(body, map->axes, load->args);
+}
+
+/// The same through a map that only says where the element is, affine in `moving`, and may scale it by a constant, which is returned beside it. What
+/// else finds the element (a head among those that share it) is found once for all of `moving`.
+std::pair<Scalar, Scalar> RowMembers::seen_in_place(Scalar load, const std::vector<Axis>& moving) {
+  Scalar seen = seen_through_map(load), scale;
+  if (seen->kind == ScalarKind::kOp && seen->op == ScalarOp::kMul && ir::is_float(seen->dtype)) {
+    for (const int side : {0, 1}) {
+      if (seen->args[side]->kind != ScalarKind::kConstant) continue;
+      scale = seen->args[side];
+      seen = seen->args[1 - side];
+      break;
+    }
+  }
+  const bool is_place = seen->kind == ScalarKind::kLoad &&
+                        std::all_of(seen->args.begin(), seen->args.end(),
+                                    [&](Scalar a) { return ir::as_expr(a) && is_affine(ir::as_expr(a), moving); });
+  return is_place ? std::pair(seen, scale) : std::pair(load, Scalar());
+}
+
+/// A factor that all products of a sum have is one of the sum.
+void RowMembers::scale_sum(Compute& c, Scalar scale) {
+  const Scalar sum = graph_.scalars().accumulator(c.accumulate);
+  const Scalar scaled = ir::binary(ScalarOp::kMul, sum, ir::cast(c.accumulate, scale));
+  c.epilogue = c.epilogue ? ir::rewrite(c.epilogue, {}, [&](Scalar x) { return x == sum ? scaled : x; })
+                          : ir::cast(c.body->dtype, scaled);
 }
 
 void RowMembers::keep_factors() {
@@ -200,7 +224,12 @@ void RowMembers::keep_factors() {
       const Scalar load = factors[side];
       if (is_made(load->slot)) continue;
       if (!moves_alone(load, factors[1 - side])) {
-        replace(load, seen_through_map(load, true));
+        std::vector<Axis> moving = members_[k].compute.reductions;
+        moving.insert(moving.end(), inner_.begin(), inner_.end());
+        moving.insert(moving.end(), own_.begin(), own_.end());
+        const auto [seen, scale] = seen_in_place(load, moving);
+        replace(load, seen);
+        if (scale) scale_sum(members_[k].compute, scale);
         continue;
       }
       std::vector<Axis> axes = rows_;
@@ -208,7 +237,7 @@ void RowMembers::keep_factors() {
       if (!depends_only_on(load, axes)) continue;
       std::vector<Scalar> at;
       for (const Axis& a : axes) at.push_back(graph_.scalars().index(a.var));
-      const int value = add_row_value(k, axes, seen_through_map(load, false));
+      const int value = add_row_value(k, axes, seen_through_map(load));
       ++k;
       replace(load, graph_.scalars().load(value, load->dtype, at));
     }

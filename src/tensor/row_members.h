@@ -40,7 +40,9 @@ class RowMembers {
   int number_of(const Value* v);
   int add_row_value(size_t before, std::vector<Axis> axes, Scalar body);
   bool is_made(int value) const;
-  Scalar seen_through_map(Scalar load, bool only_place);
+  Scalar seen_through_map(Scalar load);
+  std::pair<Scalar, Scalar> seen_in_place(Scalar load, const std::vector<Axis>& moving);
+  void scale_sum(Compute& c, Scalar scale);
   bool moves_alone(Scalar load, Scalar other) const;
   static bool depends_only_on(Scalar load, const std::vector<Axis>& axes);
   bool varies(Scalar x);
