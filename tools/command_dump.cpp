@@ -14,6 +14,7 @@
 #include "loop/transform.h"
 #include "program/at_shape.h"
 #include "session/npz.h"
+#include "standalone.h"
 #include "support/error.h"
 #include "support/nearest.h"
 
@@ -174,8 +175,15 @@ std::string remarks(const std::string& lines) {
 
 // Stages that only GPUs have, and the target that they are for where none is named.
 constexpr std::pair<std::string_view, std::string_view> kGpuStages[] = {
-    {"mapping", "cuda:sm_80"}, {"thread", "cuda:sm_80"}, {"ptx", "cuda:sm_80"},
-    {"cuda", "cuda:sm_80"},    {"hip", "hip:gfx90a"},    {"opencl", "opencl"}};
+    {"mapping", "cuda:sm_80"}, {"thread", "cuda:sm_80"}, {"ptx", "cuda:sm_80"},       {"cuda", "cuda:sm_80"},
+    {"hip", "hip:gfx90a"},     {"opencl", "opencl"},     {"standalone", "cuda:sm_80"}};
+
+bool is_stage_of(std::string_view stage, const ir::Target& target) {
+  if (stage == "mapping" || stage == "thread") return true;
+  if (stage == "ptx") return target.family == "cuda";
+  if (stage == "standalone") return target.family != "sim";
+  return stage == target.family;
+}
 
 const ir::Target& target_of(const DumpOptions& o) {
   std::string name = o.target;
@@ -183,18 +191,16 @@ const ir::Target& target_of(const DumpOptions& o) {
     if (std::find(o.stages.begin(), o.stages.end(), stage) == o.stages.end()) continue;
     if (name.empty()) name = target;
     const ir::Target& found = ir::find_target(name);
-    const bool text = stage != "mapping" && stage != "thread";
-    if (!found.is_gpu || (text && stage != found.family && !(stage == "ptx" && found.family == "cuda")))
+    if (!found.is_gpu || !is_stage_of(stage, found))
       user_error("stage '{}' is not one of target '{}'; name another with --target, such as {}", stage, name, target);
   }
   return ir::find_target(name.empty() ? "cpu" : name);
 }
 
 int dump(const DumpOptions& o) {
-  static const std::set<std::string> kKnown = {"import",  "tensor", "loop", "llvm", "asm", "plan",
-                                               "mapping", "thread", "ptx",  "cuda", "hip", "opencl"};
+  static const std::set<std::string> kKnown = {"import", "tensor", "loop", "llvm", "asm",    "plan",      "mapping",
+                                               "thread", "ptx",    "cuda", "hip",  "opencl", "standalone"};
   for (const std::string& s : o.stages) {
-    if (s == "standalone") unsupported("stage '{}' is not in this build", s);
     if (!kKnown.count(s))
       user_error("unknown stage '{}'{}; known ones are {}", s, meant(s, {kKnown.begin(), kKnown.end()}),
                  fmt::join(kKnown, ", "));
@@ -245,6 +251,12 @@ int dump(const DumpOptions& o) {
     if (has(stage))
       out.kernels(extension, compiled, target, at,
                   [&](size_t k) { return emit::emit_gpu(threads[k], format, target); });
+  if (has("standalone")) {
+    const char* extension = target.family == "cuda"  ? "standalone.cu"
+                            : target.family == "hip" ? "standalone.hip"
+                                                     : "standalone.cpp";
+    out.kernels(extension, compiled, target, at, [&](size_t k) { return standalone_text(compiled, k, target, at); });
+  }
   out.close();
   if (has("plan")) out.text("plan", at ? program::print(*compiled.program, *at) : program::print(*compiled.program));
   return 0;
@@ -260,11 +272,14 @@ void add_dump(CLI::App& app, std::map<CLI::App*, Action>& actions) {
       "changed\n"
       "  stax dump m.onnx --stage loop --kernel map_0     one kernel's loops, with its schedule\n"
       "  stax dump m.onnx --stage plan --at batch=4       steps, versions and memory at one shape\n"
-      "  stax dump m.onnx --stage llvm,asm --outputs D    one file a kernel, and kernels.json");
+      "  stax dump m.onnx --stage llvm,asm --outputs D    one file a kernel, and kernels.json\n"
+      "  stax dump m.onnx --stage standalone --target cuda:sm_90a --kernel K --outputs D\n"
+      "                                                   a file with a main that runs one kernel, checks and times "
+      "it");
   c->add_option("model", o->model, "an ONNX file or .stax text")->required();
-  c->add_option(
-       "--stage", o->stages,
-       "import, tensor, loop, llvm, asm, plan; of GPUs mapping, thread, ptx, cuda, hip, opencl; several with commas")
+  c->add_option("--stage", o->stages,
+                "import, tensor, loop, llvm, asm, plan; of GPUs mapping, thread, ptx, cuda, hip, opencl, standalone; "
+                "several with commas")
       ->delimiter(',')
       ->required();
   c->add_option("--target", o->target, "cpu, or a GPU such as cuda:sm_90a, hip:gfx942, opencl, sim");

@@ -61,6 +61,7 @@ struct Dialect {
 const Dialect& cuda_dialect();    // cuda.cpp
 const Dialect& hip_dialect();     // hip.cpp
 const Dialect& opencl_dialect();  // opencl.cpp
+const Dialect& host_dialect();    // host_c.cpp
 
 /// Requires the final stage. InternalError if the dialect lacks a statement of the kernel (shuffles in OpenCL).
 std::string emit_c_family(const thread::Kernel& kernel, const Dialect& dialect, const ir::Target& target);
