@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Derives the polynomials of src/ir/math_table.cpp and prints them as C++ arrays, each with its largest error.
+"""Derives the polynomials of src/ir/math_table.cpp and src/ir/math_pieces.cpp and prints them as C++ arrays, each with its largest error.
 
   fit_polynomials.py [NAME ...]        needs mpmath
 
@@ -176,14 +176,52 @@ FITS = {
 }
 
 
+# name: (what, degree of q, pieces per unit, number of the last piece, q)
+# Coefficients in 24 bits: f(x) = x q(|x|), q around k / pieces per unit, in t = |x| * pieces per unit - k. The first and the last piece are halves.
+PIECES = {
+    "Erf": ("erf(x) = x q(|x|)", 4, F("7.75"), 31, erf_over_x),
+    "Tanh": ("tanh(x) = x q(|x|)", 5, F(3), 30, lambda x: m.tanh(x) / x if x != 0 else F(1)),
+}
+ENTRIES = 32
+
+
+def fit_piece(q, degree, lo, hi):
+    """Coefficients of 24 bits, lowest power first, and the largest relative error."""
+    c = []
+    for first in range(degree + 1):
+        known = list(c)
+        rest = lambda t: q(t) - (m.polyval(known[::-1], t) if known else 0)
+        c.append(rounded(least_squares(rest, lambda t: 1 / q(t), same, first, degree, lo, hi)[0], 24))
+    grid = [lo + (hi - lo) * k / 200 for k in range(201)]
+    return c, max(abs(m.polyval(c[::-1], t) / q(t) - 1) for t in grid)
+
+
+def print_pieces(name):
+    what, degree, per_unit, last, q = PIECES[name]
+    half, pieces, worst = F(1) / 2, [], F(0)
+    for k in range(last + 1):
+        c, error = fit_piece(lambda t: q((k + t) / per_unit), degree, -half if k > 0 else F(0), half if k < last else F(0))
+        pieces.append(c)
+        worst = max(worst, error)
+    pieces += [pieces[-1]] * (ENTRIES - len(pieces))
+    print(f"// {what}, {last + 1} pieces; 2^{float(m.log(worst, 2)):.1f} with the first coefficient rounded")
+    print(f"constexpr float k{name}[][kMathEntries] = {{")
+    for power in range(degree + 1):
+        print("    {" + ", ".join(spelled(c[power], 24) for c in pieces) + "},")
+    print("};", flush=True)
+
+
 def spelled(x, bits):
     mantissa, exponent = float(x).hex().split("p")
     return mantissa.rstrip("0").rstrip(".") + "p" + exponent + ("F" if bits == 24 else "")
 
 
 def main():
-    names = sys.argv[1:] or list(FITS)
+    names = sys.argv[1:] or [*FITS, *(name + "Pieces" for name in PIECES)]
     for name in names:
+        if name.removesuffix("Pieces") != name:
+            print_pieces(name.removesuffix("Pieces"))
+            continue
         bits, degree, target, weight, power, lo, hi, what = FITS[name]
         c, error = fit(target, weight, power, degree, lo, hi, bits)
         kind = "float" if bits == 24 else "double"

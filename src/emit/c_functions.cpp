@@ -407,6 +407,7 @@ class ProgramText {
           case MathType::kF64: return fmt::format("bits_double((u64){})", a);
           default: return fmt::format("({}){}_bits({})", type, from == MathType::kF64 ? "double" : "float", a);
         }
+      case MathOp::kEntry: break;  // no program here has it
       case MathOp::kLookup: return fmt::format("(int)two_over_pi[{}]", a);
     }
     STAX_UNREACHABLE();

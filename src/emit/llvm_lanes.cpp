@@ -21,7 +21,7 @@ Machine machine_of(Isa isa) {
 #endif
   switch (isa) {
     case Isa::kAvx512Vnni: m.byte_dot = true; [[fallthrough]];
-    case Isa::kAvx512: m.fma = m.f16c = m.masked_access = m.narrow_masks = m.gather = m.scale = true; break;
+    case Isa::kAvx512: m.fma = m.f16c = m.masked_access = m.narrow_masks = m.gather = m.scale = m.entries = true; break;
     case Isa::kAvxVnni: m.byte_dot = true; [[fallthrough]];
     case Isa::kAvx2: m.fma = m.f16c = m.masked_access = true; break;
     case Isa::kBaseline: break;

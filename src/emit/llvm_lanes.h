@@ -27,6 +27,7 @@ struct Machine {
   bool masked_access = false;  // loads and stores of 32 and 64-bit lanes under a mask
   bool narrow_masks = false;   // the same for 8 and 16-bit lanes; masks live in registers of their own
   bool gather = false;         // gathers and scatters worth their name
+  bool entries = false;        // choosing each lane's entry of a table in two registers
   bool scale = false;          // products with powers of two, and approximate reciprocals
   bool byte_dot = false;       // sums of four products of bytes in a lane of 32 bits
 };

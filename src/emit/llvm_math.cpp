@@ -18,9 +18,17 @@ using ir::MathProgram;
 using ir::MathType;
 using llvm::Value;
 
+namespace {
+
+constexpr int kEntryLanes = 16;  // of one register
+
+}  // namespace
+
 Value* MathEmitter::emit(ScalarOp op, std::span<Value* const> args) {
   const bool single = args[0]->getType()->getScalarType()->isFloatTy();
   const MathFunction& f = ir::math_function(op, single ? DType::kF32 : DType::kF64);
+  const int lanes = Lanes::lanes_of(args[0]);
+  if (!f.pieces.nodes.empty() && lanes_.machine().entries && lanes >= kEntryLanes) return run(f.pieces, args);
   if (f.slow.nodes.empty()) return run(f.fast, args);
 
   // Any lane that needs it sends all of them through the slow program, out of line.
@@ -32,7 +40,7 @@ Value* MathEmitter::emit(ScalarOp op, std::span<Value* const> args) {
   llvm::BasicBlock* after = llvm::BasicBlock::Create(b_.getContext(), "computed", function);
   b_.CreateCondBr(lanes_.any(is_slow), cold, after, llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
   b_.SetInsertPoint(cold);
-  Value* slow = b_.CreateCall(slow_function(f, Lanes::lanes_of(args[0])), {args[0]});
+  Value* slow = b_.CreateCall(slow_function(f, lanes), {args[0]});
   slow = b_.CreateSelect(is_slow, slow, fast);
   b_.CreateBr(after);
   b_.SetInsertPoint(after);
@@ -120,6 +128,7 @@ Value* MathEmitter::step(const MathNode& node, llvm::Type* type, std::span<Value
       return real ? b_.CreateSIToFP(x, type) : b_.CreateSExtOrTrunc(x, type);
     case MathOp::kBits: return b_.CreateBitCast(x, type);
     case MathOp::kLookup: return lookup(x);
+    case MathOp::kEntry: return entry(node.bits, x);
   }
   STAX_UNREACHABLE();
 }
@@ -255,6 +264,19 @@ Value* MathEmitter::divide_by_constant(Value* x, float c) {
   result->addIncoming(fast, before);
   result->addIncoming(slow, cold);
   return result;
+}
+
+// The first and the second half of the table in a register each; the instruction looks at the lowest five bits of the index.
+Value* MathEmitter::entry(uint64_t table, Value* index) {
+  const auto entries = ir::math_entries(table);
+  const auto half = [&](size_t first) -> Value* {
+    return llvm::ConstantDataVector::get(b_.getContext(), llvm::ArrayRef<float>(&entries[first], kEntryLanes));
+  };
+  Value* low = half(0);
+  Value* high = half(kEntryLanes);
+  return by_registers(index, index, [&](Value* i, Value*) -> Value* {
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_ps_512, {}, {low, i, high});
+  });
 }
 
 Value* MathEmitter::lookup(Value* index) {

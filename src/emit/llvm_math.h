@@ -25,6 +25,7 @@ class MathEmitter {
   llvm::Value* scale(llvm::Value* a, llvm::Value* n);
   llvm::Value* ratio(llvm::Value* a, llvm::Value* b);
   llvm::Value* lookup(llvm::Value* index);
+  llvm::Value* entry(uint64_t table, llvm::Value* index);
   llvm::Function* slow_function(const ir::MathFunction& f, int lanes);
   llvm::Type* type_of(ir::MathType t) const;
   llvm::Value* by_registers(llvm::Value* a, llvm::Value* b,

@@ -121,6 +121,7 @@ Operand Ops::step(const MathProgram& program, const MathNode& node, std::span<co
       return pure(cls, fmt::format("cvt{}.{}.{}", mode, to_type, from_type), {x});
     }
     case MathOp::kBits: return in_register(cls, x);
+    case MathOp::kEntry: break;  // no program here has it
     case MathOp::kLookup: {
       uses_table_ = true;
       const Operand table = pure(Class::kB64, "mov.u64", {b_.name("two_over_pi")});

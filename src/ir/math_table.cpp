@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "ir/math_pieces.h"
 #include "support/error.h"
 
 namespace stax::ir {
@@ -216,6 +217,7 @@ V shift_right(V a, int n) { return a.writer->make(MathOp::kShiftRight, a.type, a
 V shift_right_signed(V a, int n) {
   return a.writer->make(MathOp::kShiftRightSigned, a.type, a, {}, {}, static_cast<uint64_t>(n));
 }
+V entry(V index, uint64_t table) { return index.writer->make(MathOp::kEntry, MathType::kF32, index, {}, {}, table); }
 V lookup(V index) { return index.writer->make(MathOp::kLookup, MathType::kI32, index); }
 
 V sign_bit(V x) {
@@ -282,6 +284,18 @@ V erf_f32(V x) {
   V a = abs(x);
   V large = 1.0 - exp_f32_inside(polynomial(less_of(4, a), kLogErfc32));
   return select(a < 0.875, muladd(x, polynomial(x * x, kErf32), x), with_sign(large, x));
+}
+
+// x q(|x|) for an odd function that is 1 from `most` on. The products are summed in an order that leaves two roundings: q's first coefficient is
+// most of it.
+V by_pieces(V x, const Pieces& pieces) {
+  V a = less_of(pieces.most, abs(x));
+  V number = muladd(a, pieces.per_unit, constant(a, kRoundF32));
+  V index = bits(number);
+  V t = muladd(a, pieces.per_unit, -(number - kRoundF32));
+  V sum = entry(index, pieces.first_table + pieces.degree);
+  for (uint64_t power = pieces.degree; power-- > 1;) sum = muladd(sum, t, entry(index, pieces.first_table + power));
+  return with_sign(muladd(a, entry(index, pieces.first_table), (a * t) * sum), x);
 }
 
 // 1 / (1 + e^-x) with e^-x = 2^n (1 + t) and the rounding error of 1 + 2^n made good. All of it is 2^-64 of its size: the power may be past
@@ -675,6 +689,8 @@ class Table {
     add_f32(ScalarOp::kTanh, 1.5, [](V x, V) { return tanh_f32(x); });
     add_f32(ScalarOp::kErf, 1.5, [](V x, V) { return erf_f32(x); });
     add_f32(ScalarOp::kSigmoid, 2.0, [](V x, V) { return sigmoid_f32(x); });
+    add_pieces(ScalarOp::kTanh, kTanhPieces);
+    add_pieces(ScalarOp::kErf, kErfPieces);
     add_both(ScalarOp::kExp, 0, 1.0, [](const Double& d, V x, V) { return d.exp(x); });
     add_both(ScalarOp::kLog, 0, 2.0, [](const Double& d, V x, V) { return d.log(x); });
     add_both(ScalarOp::kTanh, 0, 3.0, [](const Double& d, V x, V) { return d.tanh(x); });
@@ -713,9 +729,12 @@ class Table {
  private:
   void add(ScalarOp op, MathType t, double max_ulp, const Body& body) {
     const DType dtype = t == MathType::kF32 ? DType::kF32 : DType::kF64;
-    functions_[{op, dtype}] = {op, dtype, write(t, arity_of(op), body), {}, {}, max_ulp};
+    functions_[{op, dtype}] = {op, dtype, write(t, arity_of(op), body), {}, {}, {}, max_ulp};
   }
   void add_f32(ScalarOp op, double max_ulp, const Body& body) { add(op, MathType::kF32, max_ulp, body); }
+  void add_pieces(ScalarOp op, const Pieces& pieces) {
+    functions_.at({op, DType::kF32}).pieces = write(MathType::kF32, 1, [&](V x, V) { return by_pieces(x, pieces); });
+  }
   // `f32_ulp` 0: the float has a program of its own.
   void add_both(ScalarOp op, double f32_ulp, double f64_ulp, const std::function<V(const Double&, V, V)>& body) {
     if (f32_ulp > 0) add(op, MathType::kF32, f32_ulp, through_double(body));

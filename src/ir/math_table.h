@@ -55,6 +55,7 @@ enum class MathOp : uint8_t {
   kConvert,  // between numbers; a float is whole and in range
   kBits,     // the same bits; float and integer of one width
   kLookup,   // i32: word a of two_over_pi()
+  kEntry,    // f32: number a mod 32 of math_entries(`bits`); of `pieces` alone
 };
 
 struct MathNode {
@@ -74,11 +75,18 @@ struct MathFunction {
   DType dtype = DType::kF32;  // f32 or f64
   MathProgram fast;
   MathProgram is_slow, slow;  // empty for most
-  double max_ulp = 0;         // the largest error: f32 of one argument over all floats, else over a large sample
+  // Does what `fast` does with fewer steps, by polynomials whose coefficients lie in tables of 32: for machines with instructions that choose
+  // each lane's entry of a table in registers. Empty for most.
+  MathProgram pieces;
+  double max_ulp = 0;  // the largest error: f32 of one argument over all floats, else over a large sample
 };
 
 bool is_math_function(ScalarOp op);
 const MathFunction& math_function(ScalarOp op, DType dtype);  // InternalError if it is none
+
+/// The tables of coefficients, by number.
+constexpr size_t kMathEntries = 32;
+std::span<const float, kMathEntries> math_entries(uint64_t table);
 
 /// 2/pi in words of 32 bits, after three words of zero.
 std::span<const uint32_t> two_over_pi();

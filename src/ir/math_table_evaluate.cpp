@@ -98,6 +98,10 @@ class Machine {
         return;
       case MathOp::kConvert: return convert<T>(n, out);
       case MathOp::kBits: out = arg(n, 0); return;
+      case MathOp::kEntry:
+        for (size_t k = 0; k < kBlock; ++k)
+          out[k] = put(static_cast<T>(math_entries(n.bits)[arg(n, 0)[k] % kMathEntries]));
+        return;
       default: break;
     }
     STAX_UNREACHABLE();

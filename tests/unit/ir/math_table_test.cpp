@@ -88,13 +88,40 @@ TEST_P(MathTable, DoublesAreWithinTheStatedError) {
 INSTANTIATE_TEST_SUITE_P(Functions, MathTable, ::testing::ValuesIn(kMathOps),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
+// Where a function has a program of pieces, that keeps the stated error as well, and is exact where the function ends.
+TEST(MathTable, PiecesAreWithinTheStatedError) {
+  std::mt19937 random(3);
+  int found = 0;
+  for (ScalarOp op : kMathOps) {
+    MathFunction f = math_function(op, DType::kF32);
+    if (f.pieces.nodes.empty()) continue;
+    ++found;
+    f.fast = f.pieces;
+    std::vector<float> x = special_arguments<float>();
+    for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 32771)
+      x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+    for (int i = 0; i < 200000; ++i) x.push_back(std::uniform_real_distribution<float>(-11, 11)(random));
+    std::vector<float> y(x.size());
+    evaluate(f, std::span<const float>(x), {}, std::span<float>(y));
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_LE(ulp_error(y[i], reference<double>(op, x[i], 0)), f.max_ulp)
+          << name_of(op) << " of " << x[i] << ": " << y[i];
+    const std::vector<float> ends = {INFINITY, -INFINITY, -0.0F};
+    std::vector<float> at_ends(ends.size());
+    evaluate(f, std::span<const float>(ends), {}, std::span<float>(at_ends));
+    EXPECT_EQ(at_ends, (std::vector<float>{1, -1, 0}));
+    EXPECT_TRUE(std::signbit(at_ends[2]));
+  }
+  EXPECT_EQ(found, 2);
+}
+
 TEST(MathTable, ProgramsAreStraightLines) {
   for (ScalarOp op : kMathOps) {
     for (DType t : {DType::kF32, DType::kF64}) {
       const MathFunction& f = math_function(op, t);
       EXPECT_GT(f.max_ulp, 0);
       EXPECT_EQ(f.slow.nodes.empty(), f.is_slow.nodes.empty());
-      for (const MathProgram* program : {&f.fast, &f.is_slow, &f.slow}) {
+      for (const MathProgram* program : {&f.fast, &f.is_slow, &f.slow, &f.pieces}) {
         for (size_t i = 0; i < program->nodes.size(); ++i) {
           for (int32_t arg : program->nodes[i].args) EXPECT_LT(arg, static_cast<int32_t>(i));
         }
