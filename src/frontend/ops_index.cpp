@@ -281,7 +281,7 @@ void import_unique(Node& n) {
   const auto list = [](Expr extent) { return tensor::Type::tensor(DType::kI64, {extent}); };
   const std::vector<tensor::Type> types{tensor::Type::tensor(x->type.dtype, extents), list(found), list(items),
                                         list(found)};
-  const tensor::Op* made = b.op(std::move(unique), {x}, types, {found});
+  const tensor::Op* made = b.op(unique, {x}, types, {found});
   b.graph().constraints.assume_true(symbolic::less_equal(found, items));
   for (int k = 0; k < 4; ++k) n.output(k, made->result(k));
 }

@@ -31,7 +31,7 @@ Term without(const Term& a, Expr factor);
 struct Polynomial {
   Polynomial() = default;
   explicit Polynomial(int64_t constant) : constant(constant) {}
-  explicit Polynomial(Term term) { add(term); }
+  explicit Polynomial(const Term& term) { add(term); }
   explicit Polynomial(Expr e) { add(e, 1); }
 
   void add(const Term& term);
