@@ -304,6 +304,7 @@ class Fuser {
     std::vector<Axis> axes;         // of the two together
     symbolic::Substitution of_map;  // the axes of each in terms of these
     symbolic::Substitution of_reduction;
+    bool is_reshaped = false;  // the axes are the reduction's, and the result is the map's reshaped
   };
 
   bool become_epilogue(Op& op) {
@@ -398,6 +399,7 @@ class Fuser {
     if (!at) return std::nullopt;
     Alignment r;
     r.axes = reduction.axes;
+    r.is_reshaped = true;
     for (size_t k = 0; k < map.axes.size(); ++k) r.of_map[map.axes[k].var.node()] = (*at)[k];
     return r;
   }
@@ -471,8 +473,7 @@ class Fuser {
       if (x->slot == slot) return finished;
       return table.load(slots[x->slot], x->dtype, x->args);
     });
-    const bool keeps_axes = alignment.of_map.empty();
-    if (keeps_axes) {
+    if (!alignment.is_reshaped) {
       op.payload = std::move(fused);
       op.operands = std::move(operands);
       compact_operands(op);

@@ -376,6 +376,26 @@ TEST_F(PassesTest, EpilogueIsReachedThroughAReshape) {
   EXPECT_EQ(graph.outputs[0].value->producer->kind(), OpKind::kReshape);
 }
 
+TEST_F(PassesTest, EpilogueOfAnElementMayLoseItsAxes) {
+  const Expr n = dim("n");
+  Value* x = input("x", DType::kF32, {n, n});
+  const auto sum = [&](Body& body) { return body.load(x, {body.r[0], body.r[1]}); };
+  output(relu(b.reshape(b.reduce(Combiner::kSum, DType::kF32, numbers({1}), {n, n}, sum), {})));
+  fuse({3});
+  EXPECT_EQ(kernels(), 1) << print(graph);
+  EXPECT_EQ(graph.outputs[0].value->type.static_rank(), 0);
+}
+
+TEST_F(PassesTest, RowsThatAReshapePartsAreTheEpiloguesAxes) {
+  const Expr n = dim("n"), s = dim("s");
+  Value* rows = b.reshape(input("x", DType::kF32, {n, s, number(3)}), {n * s, number(3)});
+  Value* y = b.reshape(b.matmul(rows, weights({3, 5})), {n, s, number(5)});
+  output(add(relu(y), input("old", DType::kF32, {n, s, number(5)})));
+  fuse({2, 4});
+  EXPECT_EQ(kernels(), 1) << print(graph);
+  EXPECT_EQ(graph.outputs[0].value->producer->kind(), OpKind::kCompute);
+}
+
 TEST_F(PassesTest, ContractionWritesItsTranspose) {
   // Attention's result goes back from heads to length first.
   const Expr n = dim("n"), s = dim("s");
