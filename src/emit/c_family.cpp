@@ -58,6 +58,7 @@ std::map<int, std::set<int64_t>> elements_used(const thread::Kernel& kernel) {
                    [&](const thread::StoreVector& n) { add(n.local, n.first, n.width); },
                    [&](const thread::Shuffle& n) { add(n.local, n.first, 1); },
                    [&](const thread::Vote& n) { add(n.local, n.first, 1); },
+                   [&](const thread::LoadMatrix& n) { add(n.local, n.first, 2 * n.count); },
                    [&](const thread::Mma& n) {
                      const thread::MmaInstruction& i = thread::mma_instructions()[static_cast<size_t>(n.instruction)];
                      add(n.d.local, n.d.first, i.c.items), add(n.c.local, n.c.first, i.c.items);
@@ -91,6 +92,7 @@ CKernel::CKernel(const thread::Kernel& kernel, const Dialect& dialect, const ir:
       case thread::StmtKind::kBarrier:
       case thread::StmtKind::kShuffle:
       case thread::StmtKind::kVote:
+      case thread::StmtKind::kLoadMatrix:
       case thread::StmtKind::kMma: meets_others_ = true; break;
       default: break;
     }

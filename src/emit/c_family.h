@@ -52,6 +52,9 @@ struct Dialect {
                             const std::string& condition) = nullptr;
   std::string_view async_commit;
   std::string (*async_wait)(int pending) = nullptr;
+  /// One statement that loads matrices (thread::LoadMatrix) into words, by the address of a row.
+  std::string (*load_matrix)(const std::vector<std::string>& words, const std::string& address,
+                             bool transposed) = nullptr;
   /// One statement for d = a x b + c, on words of 32 bits: factors as u32, sums as float or int. Empty: no such instruction.
   std::string (*mma)(const thread::MmaInstruction& instruction, const std::vector<std::string>& d,
                      const std::vector<std::string>& a, const std::vector<std::string>& b,

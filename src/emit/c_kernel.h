@@ -95,6 +95,7 @@ class CKernel {
   void emit(const thread::AsyncCopy& s);
   void emit(const thread::AsyncCommit& s);
   void emit(const thread::AsyncWait& s);
+  void emit(const thread::LoadMatrix& s);
   void emit(const thread::Mma& s);
   void body(const thread::Stmt& s);
   std::string local_item(int slot, Expr first, int64_t k);

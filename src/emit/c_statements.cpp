@@ -344,6 +344,20 @@ std::vector<std::string> CKernel::fragment_words(const thread::Fragment& f, int 
   return words;
 }
 
+void CKernel::emit(const thread::LoadMatrix& s) {
+  STAX_ASSERT(dialect_.load_matrix != nullptr, "kernel {}: this dialect loads no matrices", kernel_.name);
+  const DType t = buffer(s.memory).dtype;
+  std::vector<std::string> words;
+  for (int k = 0; k < s.count; ++k) words.push_back(fmt::format("t{}", temporaries_++));
+  line(fmt::format("u32 {};", fmt::join(words, ", ")));
+  line(dialect_.load_matrix(words, address(s.memory, s.index, "u32", true), s.transposed));
+  std::string text;
+  for (int k = 0; k < 2 * s.count; ++k)
+    text += fmt::format("{}{} = {};", k == 0 ? "" : " ", local_item(s.local, s.first, k),
+                        unpacked(t, words[static_cast<size_t>(k / 2)], k % 2));
+  line(text);
+}
+
 void CKernel::emit(const thread::Mma& s) {
   const thread::MmaInstruction& instruction = thread::mma_instructions()[static_cast<size_t>(s.instruction)];
   STAX_ASSERT(dialect_.mma != nullptr, "kernel {}: this dialect has no matrix instructions", kernel_.name);

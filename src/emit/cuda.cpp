@@ -211,6 +211,18 @@ std::string async_copy(const std::string& to, const std::string& from, int bytes
   return fmt::format("copy_async_{}_if({}, {}, {});", bytes, to, from, condition);
 }
 
+std::string load_matrix(const std::vector<std::string>& words, const std::string& address, bool transposed) {
+  std::string registers, outputs;
+  for (size_t k = 0; k < words.size(); ++k) {
+    registers += fmt::format("{}%{}", k == 0 ? "" : ", ", k);
+    outputs += fmt::format("{}\"=r\"({})", k == 0 ? "" : ", ", words[k]);
+  }
+  return fmt::format(
+      "asm volatile(\"ldmatrix.sync.aligned.m8n8.x{}{}.shared.b16 {{{}}}, [%{}];\" : {} : \"r\"(shared_address({})) : "
+      "\"memory\");",
+      words.size(), transposed ? ".trans" : "", registers, words.size(), outputs, address);
+}
+
 std::string mma(const MmaInstruction& instruction, const std::vector<std::string>& d, const std::vector<std::string>& a,
                 const std::vector<std::string>& b, const std::vector<std::string>& c) {
   if (instruction.ptx.empty()) return "";
@@ -258,6 +270,7 @@ const Dialect& cuda_dialect() {
     d.async_wait = [](int pending) {
       return fmt::format("asm volatile(\"cp.async.wait_group {};\" ::: \"memory\");", pending);
     };
+    d.load_matrix = load_matrix;
     d.mma = mma;
     return d;
   }();

@@ -97,6 +97,7 @@ class KernelEmitter {
   void emit(const loop::If& s);
   void emit(const loop::Allocate& s);
   void emit(const loop::Store& s);
+  void emit(const loop::Fence&) {}  // of schedules for GPUs
   void emit(const loop::Update& s);
   void emit(const loop::Prefetch& s);
   llvm::AllocaInst* stack_slot(llvm::Type* type, const char* name);

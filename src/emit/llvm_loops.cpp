@@ -54,7 +54,11 @@ void KernelEmitter::emit(const loop::For& s) {
     case LoopKind::kVector:
       if (vector_ == nullptr && can_vectorize(s)) return emit_vector(s);
       break;
-    case LoopKind::kThread:  // of schedules for GPUs; here its iterations run one after the other
+    case LoopKind::kThread:  // of schedules for GPUs; here iterations run one after the other
+    case LoopKind::kWarp:
+    case LoopKind::kRows:
+    case LoopKind::kColumns:
+    case LoopKind::kDepth:
     case LoopKind::kSerial: break;
   }
   if (extent.is_constant() && extent.constant() <= 1) return emit_unrolled(s, extent.constant());

@@ -231,6 +231,7 @@ class Printer {
         for (const Operand& s : i.src) parts.push_back(operand(s));
         break;
       case Layout::kLoad: parts = {list(i.dst, 0, i.dst.size(), i.dst.size() > 1), address(i.src[0], i.offset)}; break;
+      case Layout::kMatrix: parts = {list(i.dst, 0, i.dst.size(), true), address(i.src[0], i.offset)}; break;
       case Layout::kStore: parts = {address(i.src[0], i.offset), list(i.src, 1, n - 1, n > 2)}; break;
       case Layout::kAtomic:
         if (!i.dst.empty()) parts.push_back(operand(i.dst[0]));

@@ -34,6 +34,7 @@ Operand real64(double value);
 enum class Layout : uint8_t {
   kPlain,   // op d, s0, s1, ...
   kLoad,    // op {d...}, [s0 + offset]; braces with .v
+  kMatrix,  // as kLoad, with braces always
   kStore,   // op [s0 + offset], {s1...}; likewise
   kAtomic,  // op d, [s0 + offset], s1, ...; without d where there is none
   kSplit,   // op {d0, d1}, s0

@@ -103,6 +103,7 @@ void KernelEmitter::statement(const Stmt& s) {
                    plain("cp.async.wait_group", {integer(n.pending)});
                    changed_all();
                  },
+                 [&](const thread::LoadMatrix& n) { load_matrix(n); },
                  [&](const thread::Mma& n) { mma(n); },
              },
              s->v);

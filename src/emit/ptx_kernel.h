@@ -54,6 +54,7 @@ class KernelEmitter {
   void branched(const thread::If& s, Operand p);
   void shuffle(const thread::Shuffle& s);
   void vote(const thread::Vote& s);
+  void load_matrix(const thread::LoadMatrix& s);
   void mma(const thread::Mma& s);
   bool is_short(const thread::Stmt& s, int& budget) const;
   std::set<Unit> written(const thread::Stmt& s) const;

@@ -16,6 +16,7 @@ void KernelEmitter::plan_locals() {
     std::visit(Overloaded{
                    [&](const thread::LoadVector& n) { as_vectors[static_cast<size_t>(n.local)] = true; },
                    [&](const thread::StoreVector& n) { as_vectors[static_cast<size_t>(n.local)] = true; },
+                   [&](const thread::LoadMatrix& n) { as_vectors[static_cast<size_t>(n.local)] = true; },
                    [&](const thread::Mma& n) {
                      for (const thread::Fragment& f : {n.d, n.a, n.b, n.c})
                        as_vectors[static_cast<size_t>(f.local)] = true;
@@ -202,6 +203,7 @@ std::set<KernelEmitter::Unit> KernelEmitter::written(const thread::Stmt& root) c
                    [&](const thread::LoadVector& n) { add(n.local, n.first, n.width); },
                    [&](const thread::Shuffle& n) { add(n.local, n.first, 1); },
                    [&](const thread::Vote& n) { add(n.local, n.first, 1); },
+                   [&](const thread::LoadMatrix& n) { add(n.local, n.first, int64_t{2} * n.count); },
                    [&](const thread::Mma& n) {
                      add(n.d.local, n.d.first, thread::mma_instructions()[static_cast<size_t>(n.instruction)].c.items);
                    },

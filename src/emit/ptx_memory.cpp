@@ -186,6 +186,20 @@ void KernelEmitter::store_vector(const thread::StoreVector& s) {
   changed(s.memory);
 }
 
+void KernelEmitter::load_matrix(const thread::LoadMatrix& s) {
+  const Place at = place_of(s.memory, s.index);
+  Instruction i;
+  i.op = fmt::format("ldmatrix.sync.aligned.m8n8.x{}{}.shared.b16", s.count, s.transposed ? ".trans" : "");
+  i.layout = Layout::kMatrix;
+  for (int k = 0; k < s.count; ++k) i.dst.push_back(b_.fresh(Class::kB32));
+  i.src = {at.base};
+  i.offset = at.offset;
+  const std::vector<Operand> words = i.dst;
+  // Rows come from lanes all over the warp: what a barrier orders may not be moved.
+  b_.effect(std::move(i));
+  set_words(s.local, s.first.constant(), words);
+}
+
 void KernelEmitter::async_copy(const thread::AsyncCopy& s) {
   STAX_ASSERT(target_.async_copy, "kernel {}: {} has no asynchronous copies", kernel_.name, target_.name);
   const int bytes = element_size(s.global) * s.width;

@@ -137,7 +137,7 @@ class Analysis {
     size_t meeting = block.first;
     for (size_t k = block.first; k < block.last; ++k) {
       const Instruction& i = code_.list[k];
-      const bool memory = i.layout == Layout::kLoad && !i.op.starts_with("ld.param");
+      const bool memory = (i.layout == Layout::kLoad && !i.op.starts_with("ld.param")) || i.layout == Layout::kMatrix;
       if (memory) {
         size_t earliest = i.op.starts_with("ld.global.nc") ? block.first : meeting;
         if (i.src[0].is_reg()) earliest = std::max(earliest, made[static_cast<size_t>(i.src[0].reg())]);
@@ -146,7 +146,7 @@ class Analysis {
         for (const Operand& d : i.dst) words += words_of(d.cls);
         extra[earliest - block.first] += words;
         extra[k - block.first] -= words;
-      } else if (i.effect) {
+      } else if (i.effect && i.layout != Layout::kMma) {
         meeting = k + 1;
       }
       for (const Operand& d : i.dst) made[static_cast<size_t>(d.reg())] = k + 1;
@@ -165,7 +165,7 @@ class Analysis {
       const Instruction& i = code_.list[k];
       if (i.op.starts_with(".pragma")) return 0;
       if (i.op.starts_with("setp.lt.s") && i.src[1].is_int()) count = i.src[1].value;
-      if (i.layout == Layout::kLoad)
+      if (i.layout == Layout::kLoad || i.layout == Layout::kMatrix)
         for (const Operand& d : i.dst) words += words_of(d.cls);
     }
     return static_cast<int>(std::min<int64_t>(count - 1, 256)) * words;

@@ -40,7 +40,7 @@ Target nvidia(const Multiprocessor& m, const Part& part) {
   t.fma_per_cycle = m.fma;
   t.units = part.units, t.l2 = part.l2, t.bandwidth = part.bandwidth, t.clock = part.clock;
   t.narrow_indices = true;
-  t.matrix_f16 = t.matrix_s8 = true;
+  t.matrix_f16 = t.matrix_s8 = t.load_matrix = true;
   return t;
 }
 

@@ -41,10 +41,11 @@ struct Target {
   int fma_per_cycle = 128;  // f32, of a unit
   int64_t max_grid_x = 0x7fffffff, max_grid_yz = 65535;
   // Instructions
-  int vector_bytes = 16;    // widest access
-  bool shuffle = true;      // lanes of a warp exchange registers
+  int vector_bytes = 16;        // widest access
+  bool shuffle = true;          // lanes of a warp exchange registers
   bool narrow_indices = false;  // integers of 64 bits are made of two registers
-  bool async_copy = false;  // global to shared in the background
+  bool load_matrix = false;     // shared memory to the lanes of a warp, 8 x 8 elements of 16 bits at once
+  bool async_copy = false;      // global to shared in the background
   bool f16_arithmetic = true;
   bool f64 = true;
   bool float_atomic_add = true;

@@ -28,6 +28,7 @@ void visit_scalars(const StmtNode& statement, const std::function<void(Scalar)>&
                  [&](const Prefetch& s) {
                    for (Scalar i : s.index) f(i);
                  },
+                 [](const Fence&) {},
              },
              statement.v);
 }
@@ -119,6 +120,7 @@ void collect_accesses(const Stmt& s, std::vector<LoopRange>& loops, std::vector<
                  },
                  [&](const Allocate& a) { collect_accesses(a.body, loops, out); },
                  [](const Prefetch&) {},
+                 [](const Fence&) {},
              },
              s->v);
 }

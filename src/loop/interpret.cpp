@@ -181,6 +181,7 @@ class Translator {
                           },
                           [&](const Allocate& a) { return allocate(a); },
                           [](const Prefetch&) -> ActionPtr { return std::make_unique<Sequence>(); },
+                          [&](const Fence&) -> ActionPtr { return std::make_unique<Sequence>(); },
                       },
                       s->v);
   }

@@ -10,7 +10,8 @@ namespace stax::loop {
 
 namespace {
 
-constexpr std::string_view kLoopKindNames[] = {"serial", "parallel", "vector", "unrolled", "thread"};
+constexpr std::string_view kLoopKindNames[] = {"serial", "parallel", "vector",  "unrolled", "thread",
+                                               "warp",   "rows",     "columns", "depth"};
 
 Stmt wrap(auto s) { return std::make_shared<const StmtNode>(StmtNode{std::move(s)}); }
 
@@ -21,6 +22,10 @@ std::optional<LoopKind> parse_loop_kind(std::string_view name) {
   const auto* found = std::find(std::begin(kLoopKindNames), std::end(kLoopKindNames), name);
   if (found == std::end(kLoopKindNames)) return std::nullopt;
   return static_cast<LoopKind>(found - std::begin(kLoopKindNames));
+}
+
+bool is_matrix(LoopKind kind) {
+  return kind == LoopKind::kRows || kind == LoopKind::kColumns || kind == LoopKind::kDepth;
 }
 
 Stmt make(For s) {
@@ -57,6 +62,8 @@ Stmt make(Allocate s) {
   return wrap(std::move(s));
 }
 
+Stmt make(Fence s) { return wrap(s); }
+
 Stmt rewrite(const Stmt& root, const std::function<Stmt(const Stmt&)>& f) {
   const auto with_parts = [&]() -> Stmt {
     return std::visit(Overloaded{
@@ -90,6 +97,7 @@ Stmt rewrite(const Stmt& root, const std::function<Stmt(const Stmt&)>& f) {
                           [&](const Store&) -> Stmt { return root; },
                           [&](const Update&) -> Stmt { return root; },
                           [&](const Prefetch&) -> Stmt { return root; },
+                          [&](const Fence&) -> Stmt { return root; },
                       },
                       root->v);
   };
@@ -143,6 +151,7 @@ void visit(const Stmt& root, const std::function<void(const Stmt&)>& f) {
                  [](const Store&) {},
                  [](const Update&) {},
                  [](const Prefetch&) {},
+                 [](const Fence&) {},
              },
              root->v);
 }

@@ -11,9 +11,15 @@
 //   For       kinds: serial; parallel (the outermost statement of a kernel only: iterations are independent and run in any order and
 //             on any thread); vector (iterations are independent, except that an Update of a location that does not depend on the
 //             variable is a reduction; executed in lanes of `width`, the remainder masked); unrolled (constant extent); thread
-//             (as vector, without a width and with any loops but parallel and thread ones inside: spread over the threads of a GPU's block).
+//             (as vector, without a width and with any loops but parallel and thread ones inside: spread over the threads of a GPU's block);
+//             warp (as thread, but an iteration belongs to the lanes of one warp together: each statement inside is in matrix loops);
+//             rows, columns, depth (constant extents, in a warp loop: nests over parts of a matrix that is spread over the lanes of the
+//             warp. Rows and columns: elements of a sum; rows and depth: of its left factor; depth and columns: of its right factor; all
+//             three: the sum of the products, an Update by sum. Other iterations are independent).
 //   Block     statements in order
-//   Store     buffer[index] = value
+//   Store     buffer[index] = value. in_background: done at some time between here and the Fence that waits for its group
+//   Fence     ends the group of stores in the background since the last one, and waits until at most `pending` groups are not done yet.
+//             Only such stores are affected; the interpreter does each at once.
 //   Update    buffer[index] = combine(buffer[index], value); combiner sum, prod, min, max, and, or. In a vector or thread loop over
 //             which the location is invariant, partial results per lane are combined at the end in a fixed order.
 //   If        condition is a bool scalar. In a vector loop it becomes a mask.
@@ -43,7 +49,7 @@ using ir::Combiner;
 using ir::neutral;
 using ir::parse_combiner;
 
-enum class LoopKind : uint8_t { kSerial, kParallel, kVector, kUnrolled, kThread };
+enum class LoopKind : uint8_t { kSerial, kParallel, kVector, kUnrolled, kThread, kWarp, kRows, kColumns, kDepth };
 enum class Scope : uint8_t { kGlobal, kLocal };
 
 struct Buffer {
@@ -72,6 +78,10 @@ struct Store {
   int slot = 0;
   std::vector<Scalar> index;
   Scalar value;
+  bool in_background = false;
+};
+struct Fence {
+  int pending = 0;
 };
 struct Update {
   int slot = 0;
@@ -102,7 +112,7 @@ enum class StmtKind : uint8_t {
 };
 
 struct StmtNode {
-  std::variant<For, Block, Store, Update, If, Allocate, Prefetch> v;
+  std::variant<For, Block, Store, Update, If, Allocate, Prefetch, Fence> v;
   StmtKind kind() const { return static_cast<StmtKind>(v.index()); }
   template <class T>
   const T* as() const {
@@ -112,6 +122,8 @@ struct StmtNode {
 
 std::string_view name_of(LoopKind kind);  // "serial", ...
 std::optional<LoopKind> parse_loop_kind(std::string_view name);
+/// rows, columns, depth.
+bool is_matrix(LoopKind kind);
 
 Stmt make(For s);
 Stmt make(Block s);  // nested blocks are flattened; a block of one is that one
@@ -120,6 +132,7 @@ Stmt make(Update s);
 Stmt make(If s);
 Stmt make(Allocate s);
 Stmt make(Prefetch s);
+Stmt make(Fence s);
 
 struct Kernel {
   std::shared_ptr<ir::Context> context;

@@ -103,6 +103,7 @@ class Parser : ir::KernelReader {
       p.index = indices();
       return make(std::move(p));
     }
+    if (lexer_.accept("fence")) return make(Fence{static_cast<int>(lexer_.expect_integer())});
     return access();
   }
 
@@ -143,6 +144,10 @@ class Parser : ir::KernelReader {
     const DType dtype = dtype_of(target);
     std::vector<Scalar> at = indices();
     if (lexer_.accept("=")) return make(Store{target, std::move(at), typed(dtype)});
+    if (lexer_.accept("async")) {
+      lexer_.expect("=");
+      return make(Store{target, std::move(at), typed(dtype), true});
+    }
     const Token word = lexer_.peek();
     const auto combiner = parse_combiner(lexer_.expect_identifier());
     if (!combiner) lexer_.error_at(word, "{} is no combiner", word.text);

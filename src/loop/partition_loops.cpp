@@ -58,6 +58,7 @@ class Partitioner {
                           [&](const Store&) { return s; },
                           [&](const Update&) { return s; },
                           [&](const Prefetch&) { return s; },
+                          [&](const Fence&) { return s; },
                       },
                       s->v);
   }

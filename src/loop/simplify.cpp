@@ -34,6 +34,7 @@ class StatementSimplifier {
                           [&](const Prefetch& p) { return access(s, p); },
                           [&](const If& i) { return condition(s, i); },
                           [&](const Allocate& a) { return allocate(s, a); },
+                          [&](const Fence&) { return s; },
                       },
                       s->v);
   }
@@ -42,7 +43,9 @@ class StatementSimplifier {
   Stmt loop(const Stmt& s, const For& f) {
     const Expr extent = scope_.simplify(f.extent);
     if (scope_.is_nonnegative(-extent)) return nothing();
-    if (extent.is_constant(1)) return run(substitute(f.body, {{f.var.node(), context_.exprs.constant(0)}}));
+    // A warp loop says who does what is inside, also where there is one warp.
+    if (extent.is_constant(1) && f.kind != LoopKind::kWarp)
+      return run(substitute(f.body, {{f.var.node(), context_.exprs.constant(0)}}));
     const size_t assumptions = scope_.assumptions();
     scope_.push(f.var, extent);
     if (!extent.is_constant()) scope_.assume(symbolic::less(context_.exprs.constant(0), extent), true);

@@ -114,7 +114,11 @@ class Printer {
                    [&](const Block& b) {
                      for (const Stmt& each : b.statements) statement(each);
                    },
-                   [&](const Store& w) { out_.line("%{}{} = {}", w.slot, index_text(w.index), w.value.str()); },
+                   [&](const Store& w) {
+                     out_.line("%{}{} {} {}", w.slot, index_text(w.index), w.in_background ? "async=" : "=",
+                               w.value.str());
+                   },
+                   [&](const Fence& n) { out_.line("fence {}", n.pending); },
                    [&](const Update& w) {
                      out_.line("%{}{} {}= {}", w.slot, index_text(w.index), name_of(w.combiner), w.value.str());
                    },
@@ -235,6 +239,7 @@ class Renamer {
               return make(std::move(copy));
             },
             [&](const Store& w) -> Stmt { return access(w); },
+            [&](const Fence&) -> Stmt { return s; },
             [&](const Update& w) -> Stmt { return access(w); },
             [&](const Prefetch& p) -> Stmt { return access(p); },
             [&](const If& i) -> Stmt {

@@ -35,6 +35,8 @@ constexpr Verb kVerbs[] = {
     {"vectorize", 2, 2, 0, vectorize},
     {"parallelize", 1, 1, 0, parallelize},
     {"thread", 1, 1, 0, spread_over_threads},
+    {"warp", 1, 1, 0, spread_over_warps},
+    {"matrix", 3, 3, 0, matrix},
     {"stage", 4, 4, 3, stage},
     {"cache", 6, 14, kAllButLast, cache},
     {"compute_at", 2, 2, 0, compute_at},
@@ -269,24 +271,31 @@ Kernel vectorize(Edit edit) {
   return std::move(edit.kernel);
 }
 
-Kernel spread_over_threads(Edit edit) {
+namespace {
+
+Kernel spread(Edit edit, LoopKind kind) {
   const Expr i = edit.loop(edit.word(0));
   edit.replace_loops(i, [&](const For& loop, const LoopScope& outer) {
     const std::string name = "loop " + loop_name(i);
     edit.require_kind(loop, LoopKind::kSerial);
     visit(loop.body, [&](const Stmt& s) {
       const For* inner = s->as<For>();
-      if (inner != nullptr && inner->kind == LoopKind::kThread)
-        edit.fail(name, fmt::format("it encloses the thread loop {}", loop_name(inner->var)));
+      if (inner != nullptr && (inner->kind == LoopKind::kThread || inner->kind == LoopKind::kWarp))
+        edit.fail(name, fmt::format("it encloses the {} loop {}", name_of(inner->kind), loop_name(inner->var)));
     });
     const std::string dependence = find_dependence(edit.kernel, loop, outer, Reduction::kInvariant);
     if (!dependence.empty()) edit.fail(name, "its iterations are not independent: " + dependence);
     For copy = loop;
-    copy.kind = LoopKind::kThread;
+    copy.kind = kind;
     return make(std::move(copy));
   });
   return std::move(edit.kernel);
 }
+
+}  // namespace
+
+Kernel spread_over_threads(Edit edit) { return spread(std::move(edit), LoopKind::kThread); }
+Kernel spread_over_warps(Edit edit) { return spread(std::move(edit), LoopKind::kWarp); }
 
 Kernel parallelize(Edit edit) {
   const Expr i = edit.loop(edit.word(0));

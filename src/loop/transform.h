@@ -9,11 +9,12 @@
 // often as it takes to make the name new: r becomes r_t, and copied again r_t_t; local buffers allocated in it get slots of their
 // own, at the end of the list. Grammar, one step a line (or separated by ';', '#' begins a comment):
 //
-//   split i 16 -> io ii [exact|guard|bounded|clamped|padded|separate it|cases it]   only serial loops. exact: 16 must provably divide the extent. guard (the default): io
+//   split i 16 -> io ii [exact|guard|bounded|clamped|padded|zeros|separate it|cases it]   only serial loops. exact: 16 must provably divide the extent. guard (the default): io
 //                                   runs to ceil(n/16) and the body is guarded, unless 16 divides n. separate: steady nest io, ii over whole
 //                                   tiles, then a tail loop `it` over what is left, as separate nests. cases: one loop io to ceil(n/16), in it
 //                                   `if io < n/16` with ii over a whole tile, else `it` over what is left: the outer loop stays single (it
 //                                   can be fused and made parallel), and neither nest has a guard.
+//                                   zeros: the factors of what is added are 0 past the end, so that the loop has whole tiles and no condition.
 //   interchange i j                 two perfectly nested loops change places; the iterations of one of them are independent
 //   fuse i j -> f                   two perfectly nested loops become one; i = f / extent(j), j = f mod extent(j)
 //   tile i j 4 8 -> io jo ii ji [exact|guard]   of two perfectly nested loops: split, split, interchange
@@ -28,8 +29,11 @@
 //   parallelize i                   i becomes the outermost parallel loop: of the nest that is the whole kernel, i moves outward and is marked
 //   thread i                        i is spread over the threads of a block; iterations are independent or update locations that do not
 //                                   depend on i; no thread loop is around it or inside
+//   warp i                          as thread; the lanes of a warp do an iteration together, by matrix loops
+//   matrix i j k                    marks the loops over rows, columns and depth of a matrix that the lanes of a warp share, a dash where there is
+//                                   none: all three around the sum of products of local buffers, two around what fills a factor or uses a sum
 //   stage 2 at i -> name            copies the footprint of global buffer slot 2 needed by one iteration of i into a local buffer in front of its body
-//   cache 0 at k over i j [pad 1] -> name   reads global buffer slot 0 once for each iteration of i and j inside k, in front of k's body, into a local
+//   cache 0 at k over i j [pad 1] -> name   reads buffer slot 0 (or 0 where a condition leaves it out) once for each iteration of i and j inside k, in front of k's body, into a local
 //                                   buffer [i, j + pad]
 //   compute_at 5 i                  moves the nest that produces local buffer slot 5 into loop i, for the part that an iteration needs
 //   double_buffer 5 i               local buffer slot 5, filled in each iteration of i, gets two halves, the next filled one iteration ahead

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cache 0 at k over i j [pad 1] -> near
 //
-// What the iterations of loops i and j inside of k read of a global buffer is read once, in front of the body of k:
+// What the iterations of loops i and j inside of k read of a buffer is read once, in front of the body of k:
 //
 //   for k { for i in 8 { for j in 4 { .. x[min(i, n - 1), k*4 + j] .. } } }
 //   -> for k {
@@ -13,7 +13,8 @@
 //
 // Where `stage` copies a box of addresses, this keeps one value for each iteration, in the order in which the loops are listed, whatever the
 // addresses are. All loads of the buffer in k have the same index; of the loops inside k it depends on those listed alone, whose extents are
-// constants. Where conditions are around them, all the same ones and known without data, what they leave out is not copied. `pad` makes rows of the last listed loop longer by that many elements, which keeps columns apart in banked memory.
+// constants. Where conditions are around them, all the same ones and known without data, what they leave out is not copied; where a load stands in
+// a select against a constant, the outcome of the select is what is kept. `pad` makes rows of the last listed loop longer by that many elements, which keeps columns apart in banked memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,24 +27,49 @@ namespace stax::loop {
 namespace {
 
 struct Read {
-  std::vector<Scalar> index;
+  Scalar unit;                     // what is kept: a load, or the selects around it
   std::vector<Scalar> conditions;  // around it
 };
 
-// The one index by which `slot` is loaded in `root`, and under which conditions; fails where there are several.
+// A load of `slot`, or a choice between one and a constant that no data decides.
+bool is_unit(Scalar x, int slot) {
+  if (x->kind == ir::ScalarKind::kLoad) return x->slot == slot;
+  return x->kind == ir::ScalarKind::kOp && x->op == ir::ScalarOp::kSelect && !ir::has_load(x->args[0]) &&
+         x->args[2]->kind == ir::ScalarKind::kConstant && is_unit(x->args[1], slot);
+}
+
+void for_each_unit(Scalar x, int slot, const std::function<void(Scalar)>& f) {
+  if (is_unit(x, slot)) return f(x);
+  for (Scalar arg : x->args) for_each_unit(arg, slot, f);
+}
+
+Scalar with_unit(Scalar x, Scalar unit, Scalar by) {
+  if (x == unit) return by;
+  if (x->args.empty()) return x;
+  std::vector<Scalar> args;
+  for (Scalar arg : x->args) args.push_back(with_unit(arg, unit, by));
+  if (args == x->args) return x;
+  ir::ScalarTable& table = *x->table;
+  return x->kind == ir::ScalarKind::kLoad   ? table.load(x->slot, x->dtype, std::move(args))
+         : x->kind == ir::ScalarKind::kCast ? table.cast(x->dtype, args[0])
+                                            : table.op(x->op, std::move(args));
+}
+
+// The one way in which `slot` is read in `root`, and under which conditions; fails where there are several.
 Read only_read(const Edit& edit, const std::string& subject, const Stmt& root, int slot) {
   std::optional<Read> read;
   std::vector<Scalar> conditions;
   const std::function<void(const Stmt&)> go = [&](const Stmt& s) {
     visit_scalars(*s, [&](Scalar value) {
       ir::visit(value, [&](Scalar x) {
-        if (x->kind == ir::ScalarKind::kOp && x->op == ir::ScalarOp::kSelect)
-          for (size_t k = 1; k < 3; ++k)
-            if (loads_from(x->args[k], slot)) edit.fail(subject, "it is read under a condition");
-        if (x->kind != ir::ScalarKind::kLoad || x->slot != slot) return;
-        if (read && (read->index != x->args || read->conditions != conditions))
+        if (x->kind != ir::ScalarKind::kOp || x->op != ir::ScalarOp::kSelect || is_unit(x, slot)) return;
+        for (size_t k = 1; k < 3; ++k)
+          if (loads_from(x->args[k], slot)) edit.fail(subject, "it is read under a condition");
+      });
+      for_each_unit(value, slot, [&](Scalar unit) {
+        if (read && (read->unit != unit || read->conditions != conditions))
           edit.fail(subject, "it is read at several places");
-        read = Read{x->args, conditions};
+        read = Read{unit, conditions};
       });
     });
     if (const For* f = s->as<For>()) go(f->body);
@@ -75,7 +101,6 @@ Kernel cache(Edit edit) {
   const std::string subject = fmt::format("buffer {} (slot {}) at loop {}", buffer.name, slot, loop_name(k));
   if (edit.word(1) != "at") edit.fail(edit.word(1), "expected 'at'");
   if (edit.word(3) != "over") edit.fail(edit.word(3), "expected 'over'");
-  if (buffer.scope != Scope::kGlobal) edit.fail(subject, "only global buffers are cached");
   for (const Buffer& b : edit.kernel.buffers)
     if (b.name == name) edit.fail("buffer " + name, "the name is taken");
   size_t end = edit.step.words.size() - 1;
@@ -87,9 +112,11 @@ Kernel cache(Edit edit) {
   edit.replace_loops(k, [&](const For& loop, const LoopScope&) -> Stmt {
     for (int written : slots_written_in(loop.body))
       if (written == slot) edit.fail(subject, "it is written in the loop");
+    for (int allocated : slots_allocated_in(loop.body))
+      if (allocated == slot) edit.fail(subject, "it is allocated in the loop");
     const Read read = only_read(edit, subject, loop.body, slot);
-    std::vector<Scalar> parts = read.index;
-    parts.insert(parts.end(), read.conditions.begin(), read.conditions.end());
+    std::vector<Scalar> parts = read.conditions;
+    parts.push_back(read.unit);
     visit(loop.body, [&](const Stmt& s) {
       const For* f = s->as<For>();
       if (f == nullptr || std::find(over.begin(), over.end(), f->var) != over.end()) return;
@@ -114,18 +141,20 @@ Kernel cache(Edit edit) {
       near.push_back(context.scalars.index(var));
     }
     const int local = edit.new_local(name, buffer.dtype, extents);
-    std::vector<Scalar> from;
-    for (Scalar i : read.index) {
+    Scalar load = read.unit;
+    while (load->kind != ir::ScalarKind::kLoad) load = load->args[1];
+    for (Scalar i : load->args)
       if (loads_from(i, slot)) edit.fail(subject, "where it is read depends on what is read");
-      from.push_back(ir::substitute(i, renamed));
-    }
-    Stmt copy = make(Store{local, near, context.scalars.load(slot, buffer.dtype, from)});
+    Stmt copy = make(Store{local, near, ir::substitute(read.unit, renamed)});
     for (Scalar c : read.conditions) copy = make(If{ir::substitute(c, renamed), std::move(copy), {}});
     for (size_t d = loops.size(); d-- > 0;) {
       loops[d].body = std::move(copy);
       copy = make(loops[d]);
     }
-    Stmt body = map_accesses(loop.body, slot, local, [&](const std::vector<Scalar>&) { return at; });
+    const Scalar kept = context.scalars.load(local, buffer.dtype, at);
+    Stmt body = rewrite(loop.body, [&](const Stmt& s) {
+      return map_scalars(s, [&](Scalar x) { return with_unit(x, read.unit, kept); });
+    });
     For result = loop;
     result.body = make(Allocate{local, make(Block{{std::move(copy), std::move(body)}})});
     return make(std::move(result));

@@ -47,6 +47,7 @@ class Sinker {
                           [&](const Prefetch&) { return wrap(s); },
                           [&](const If& i) { return push_condition(s, i); },
                           [&](const Allocate& a) { return push_allocate(a); },
+                          [&](const Fence&) { return s; },
                       },
                       s->v);
   }
@@ -123,6 +124,7 @@ class Sinker {
               return make(If{i.condition, std::move(then_body), i.else_body ? guard(i.else_body, condition) : Stmt()});
             },
             [&](const Allocate& a) { return make(Allocate{a.slot, guard(a.body, condition)}); },
+            [&](const Fence&) { return s; },
         },
         s->v);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// split i f -> io ii [exact | guard | bounded | clamped | padded | separate it | cases it]
+// split i f -> io ii [exact | guard | bounded | clamped | padded | zeros | separate it | cases it]
 //
 // With q = n div f whole tiles and n mod f iterations left:
 //   exact      for io in n/f  { for ii in f  body(io*f + ii) }
@@ -8,6 +8,8 @@
 //   clamped    for io in ceil(n/f) { for ii in f  body(min(io*f + ii, n - 1)) }, storing to buffers that outlive it if
 //              io*f + ii < n
 //   padded     as clamped, but iterations past the end do run, on the padding of the buffers they read
+//   zeros      for io in ceil(n/f) { for ii in f  body' }, of sums alone, where body' adds x' * y' instead of x * y:
+//              x' is x where io*f + ii < n, and else 0
 //   separate   for io in q { for ii in f  body(io*f + ii) };  for it in n mod f  body(q*f + it)
 //   cases      for io in ceil(n/f) { if io < q { for ii in f  body(io*f + ii) }
 //                                    else { for it in n mod f  body(io*f + it) } }
@@ -27,7 +29,7 @@ namespace stax::loop {
 
 namespace {
 
-enum class Mode : uint8_t { kExact, kGuard, kBounded, kClamped, kPadded, kSeparate, kCases };
+enum class Mode : uint8_t { kExact, kGuard, kBounded, kClamped, kPadded, kZeros, kSeparate, kCases };
 
 Mode parse_mode(const Edit& edit) {
   if (edit.step.words.size() == 4) return Mode::kGuard;
@@ -38,9 +40,10 @@ Mode parse_mode(const Edit& edit) {
   if (word == "bounded" && !has_tail) return Mode::kBounded;
   if (word == "clamped" && !has_tail) return Mode::kClamped;
   if (word == "padded" && !has_tail) return Mode::kPadded;
+  if (word == "zeros" && !has_tail) return Mode::kZeros;
   if (word == "separate" && has_tail) return Mode::kSeparate;
   if (word == "cases" && has_tail) return Mode::kCases;
-  edit.fail(word, "expected exact, guard, bounded, clamped, padded, separate and a loop, or cases and a loop");
+  edit.fail(word, "expected exact, guard, bounded, clamped, padded, zeros, separate and a loop, or cases and a loop");
 }
 
 // That every load under `s` which moves with the tile stays in its buffer for all of the last tile.
@@ -113,6 +116,31 @@ Stmt clamped(const Edit& edit, const For& loop, Expr at, Expr count, Expr last) 
   return go(loop.body);
 }
 
+// The body, which adds, with 0 for all that is multiplied past the end.
+Stmt with_zeros(const Edit& edit, const For& loop, Expr at, Expr count) {
+  ir::Context& context = edit.context();
+  const Scalar inside = condition_of(context, symbolic::less(at, count));
+  const std::function<Scalar(Scalar)> zero = [&](Scalar x) {
+    if (x->kind == ir::ScalarKind::kCast) return ir::cast(x->dtype, zero(x->args[0]));
+    return ir::select(inside, x, neutral(context, Combiner::kSum, x->dtype));
+  };
+  const Stmt body = substitute(loop.body, {{loop.var.node(), at}});
+  return rewrite(body, [&](const Stmt& s) -> Stmt {
+    if (s->as<Store>() != nullptr) edit.fail("loop " + loop_name(loop.var), "there is more in it than sums");
+    const Update* u = s->as<Update>();
+    if (u == nullptr) return s;
+    if (u->combiner != Combiner::kSum)
+      edit.fail("loop " + loop_name(loop.var), fmt::format("zeros change the {} in it", name_of(u->combiner)));
+    Update copy = *u;
+    if (u->value->kind == ir::ScalarKind::kOp && u->value->op == ir::ScalarOp::kMul) {
+      copy.value = ir::binary(ir::ScalarOp::kMul, zero(u->value->args[0]), zero(u->value->args[1]));
+    } else {
+      copy.value = zero(u->value);
+    }
+    return make(std::move(copy));
+  });
+}
+
 }  // namespace
 
 Kernel split(Edit edit) {
@@ -146,7 +174,9 @@ Kernel split(Edit edit) {
       Stmt inner = make(For{ii, inner_extent, LoopKind::kSerial, 0, std::move(body)});
       return make(For{io, outer_extent, LoopKind::kSerial, 0, std::move(inner)});
     }
-    Stmt body = substitute(loop.body, {{i.node(), steady}});
+    const bool whole_tiles = left.is_constant(0);
+    Stmt body = mode == Mode::kZeros && !whole_tiles ? with_zeros(edit, loop, steady, count)
+                                                     : substitute(loop.body, {{i.node(), steady}});
     if (mode == Mode::kGuard) {
       const Expr inside = symbolic::less(steady, count);
       if (!inside.is_constant(1)) body = make(If{condition_of(context, inside), std::move(body), {}});

@@ -126,6 +126,7 @@ Stmt replace_in(const Stmt& s, Expr var, LoopScope& scope, const std::function<S
                         [&](const Store&) -> Stmt { return s; },
                         [&](const Update&) -> Stmt { return s; },
                         [&](const Prefetch&) -> Stmt { return s; },
+                        [&](const Fence&) -> Stmt { return s; },
                     },
                     s->v);
 }

@@ -89,6 +89,8 @@ Kernel unroll(Edit edit);
 Kernel vectorize(Edit edit);
 Kernel parallelize(Edit edit);
 Kernel spread_over_threads(Edit edit);
+Kernel spread_over_warps(Edit edit);
+Kernel matrix(Edit edit);
 Kernel stage(Edit edit);
 Kernel cache(Edit edit);
 Kernel compute_at(Edit edit);

@@ -128,10 +128,15 @@ class Verifier {
       case LoopKind::kUnrolled:
         check(f.extent.is_constant(), "unrolled loop {} has the extent {}", f.var.str(), f.extent);
         break;
-      case LoopKind::kThread: check(!in_thread_, "thread loop {} is inside a thread loop", f.var); break;
+      case LoopKind::kThread:
+      case LoopKind::kWarp: check(!in_thread_, "{} loop {} is inside a thread loop", name_of(f.kind), f.var); break;
+      case LoopKind::kRows:
+      case LoopKind::kColumns:
+      case LoopKind::kDepth: check(f.extent.is_constant(), "matrix loop {} has the extent {}", f.var, f.extent); break;
     }
     visible_.push_back(f.var);
-    const bool was_in_thread = std::exchange(in_thread_, in_thread_ || f.kind == LoopKind::kThread);
+    const bool was_in_thread =
+        std::exchange(in_thread_, in_thread_ || f.kind == LoopKind::kThread || f.kind == LoopKind::kWarp);
     statement(f.body, false, in_vector || f.kind == LoopKind::kVector);
     in_thread_ = was_in_thread;
     visible_.pop_back();
@@ -154,6 +159,7 @@ class Verifier {
                        scalar(i);
                      }
                    },
+                   [&](const Fence& n) { check(n.pending >= 0, "a fence of {} groups", n.pending); },
                    [&](const If& i) {
                      scalar(i.condition);
                      check(i.condition->dtype == DType::kBool, "a condition is {}", ir::name_of(i.condition->dtype));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "loop/access.h"
+#include "lower/fragments.h"
 #include "lower/place_buffers.h"
 #include "lower/vector_access.h"
 #include "support/error.h"
@@ -24,6 +25,8 @@ using symbolic::Expr;
 constexpr int64_t kMostUnrolled = 64;
 // Of a thread loop: iterations of one thread that are written out.
 constexpr int64_t kMostIterations = 16;
+// Groups of copies in the background for which nobody waits: as many as a buffer can have stages.
+constexpr int kMostPending = 8;
 
 // m * floordiv(x, m) + mod(x, m) is x, as no extent is 0 where a kernel runs.
 Expr rejoin_quotients(Expr sum) {
@@ -51,6 +54,7 @@ class Lowering {
  public:
   Lowering(const loop::Kernel& from, const ir::Target& target, int block, int index_bits, bool rows_in_global)
       : from_(from), target_(target), context_(*from.context), places_(place_buffers(from, block)) {
+    if (const int i = matrix_instruction(from, target); i >= 0) instruction_ = i, mma_ = &thread::mma_instructions()[i];
     to_.context = from.context;
     to_.name = from.name;
     to_.kernel_class = from.kernel_class;
@@ -123,7 +127,11 @@ class Lowering {
     n.space = argument                     ? thread::Space::kGlobal
               : at.place == Place::kShared ? thread::Space::kShared
                                            : thread::Space::kLocal;
-    if (!argument && at.place == Place::kSpread) {
+    if (!argument && at.place == Place::kFragment) {
+      const FragmentShape shape = fragment_shape(*mma_, at.part);
+      n.count = context_.exprs.constant(at.box[at.row_axis] / shape.rows * (at.box[1 - at.row_axis] / shape.columns) *
+                                        shape.map->items);
+    } else if (!argument && at.place == Place::kSpread) {
       for (int64_t e : at.box) n.count = n.count * e;
       n.count = n.count * at.per_thread;
     } else {
@@ -198,6 +206,7 @@ class Lowering {
               symbolic::floordiv(value(without_thread(ir::as_expr(original[d]), thread_var_)), p.stride[d]);
       return index(sum);
     }
+    if (slot >= from_.arguments && p.place == Place::kFragment) return index(fragment_item(slot, original));
     Scalar sum = index(context_.exprs.constant(0));
     Expr stride = context_.exprs.constant(1);
     for (size_t d = original.size(); d-- > 0;) {
@@ -209,6 +218,18 @@ class Lowering {
     if (const Expr e = ir::as_expr(sum)) return index(rejoin_quotients(e));
     return sum;
   }
+  /// Which of the lane's elements of a matrix: those of one tile lie side by side, tiles go by rows.
+  Expr fragment_item(int slot, const std::vector<Scalar>& original) const {
+    const Placement& p = places_[slot];
+    const FragmentShape shape = fragment_shape(*mma_, p.part);
+    const auto along = [&](int axis) {
+      const Expr inner = without_thread(ir::as_expr(original[static_cast<size_t>(axis)]), thread_var_);
+      return value(symbolic::substitute(inner, tiles_));
+    };
+    const Expr tile = symbolic::floordiv(along(p.row_axis), shape.rows) * (p.box[1 - p.row_axis] / shape.columns) +
+                      symbolic::floordiv(along(1 - p.row_axis), shape.columns);
+    return tile * shape.map->items + item_;
+  }
   // ---- Statements
   thread::Stmt lower(const loop::Stmt& s) {
     return std::visit([&](const auto& n) { return lower_node(n); }, s->v);
@@ -216,6 +237,12 @@ class Lowering {
   thread::Stmt lower_node(const loop::Block& b) {
     thread::Block out;
     for (const auto& s : b.statements) out.statements.push_back(lower(s));
+    return thread::make(std::move(out));
+  }
+  thread::Stmt lower_node(const loop::Fence& f) {
+    thread::Block out;
+    out.statements.push_back(thread::make(thread::AsyncCommit{}));
+    if (f.pending < kMostPending) out.statements.push_back(thread::make(thread::AsyncWait{f.pending}));
     return thread::make(std::move(out));
   }
   thread::Stmt lower_node(const loop::Allocate& a) { return lower(a.body); }
@@ -228,7 +255,11 @@ class Lowering {
     return thread::make(std::move(out));
   }
   thread::Stmt lower_node(const loop::Prefetch&) { return thread::make(thread::Block{}); }
-  thread::Stmt lower_node(const loop::Store& w) { return store(w.slot, w.index, scalar(w.value)); }
+  thread::Stmt lower_node(const loop::Store& w) {
+    if (w.in_background && target_.async_copy)
+      if (thread::Stmt copy = copy_in_background(w)) return copy;
+    return store(w.slot, w.index, scalar(w.value));
+  }
   thread::Stmt lower_node(const loop::Update& u) {
     Scalar old = context_.scalars.load(slot_of(u.slot), from_.buffers[u.slot].dtype, {linear(u.slot, u.index)});
     return store(u.slot, u.index, ir::combine(u.combiner, old, scalar(u.value)));
@@ -246,6 +277,8 @@ class Lowering {
 
   thread::Stmt lower_node(const loop::For& f) {
     if (f.kind == loop::LoopKind::kThread) return thread_loop(f);
+    if (f.kind == loop::LoopKind::kWarp) return warp_loop(f);
+    if (loop::is_matrix(f.kind)) return matrix_loops(f);
     if (f.kind == loop::LoopKind::kVector && level_ == Level::kThread) return vector_loop(f);
     const Expr extent = value(f.extent);
     const bool constant = extent.is_constant();
@@ -280,8 +313,253 @@ class Lowering {
       return lower_node(lanes);
     }
     const int width = static_cast<int>(extent.constant());
+    vector_lane_ = f.var, vector_width_ = width;
     const thread::Stmt each = lower(f.body);
+    vector_width_ = 1;
     return vectorize_lanes(to_, target_, f.var, width, each);
+  }
+
+  /// A copy of neighbours in global memory to neighbours in shared memory, or zeros; null where it is none that goes on by itself.
+  thread::Stmt copy_in_background(const loop::Store& w) {
+    Scalar load = w.value;
+    Expr condition;
+    if (load->kind == ScalarKind::kOp && load->op == ir::ScalarOp::kSelect &&
+        load->args[2] == ir::neutral(context_, ir::Combiner::kSum, load->dtype)) {
+      condition = loop::condition_expr(scalar(load->args[0]));
+      if (!condition) return nullptr;
+      load = load->args[1];
+    }
+    if (load->kind != ScalarKind::kLoad || load->slot >= from_.arguments) return nullptr;
+    if (to_.buffers[slot_of(w.slot)].space != thread::Space::kShared) return nullptr;
+    const Expr to = ir::as_expr(linear(w.slot, w.index)), from = ir::as_expr(linear(load->slot, load->args));
+    const int64_t bytes = vector_width_ * static_cast<int64_t>(ir::byte_size(load->dtype));
+    if (!to || !from || bytes < 4 || bytes > 16) return nullptr;
+    Expr at[2] = {to, from};
+    for (Expr& e : at) {
+      if (vector_width_ == 1) continue;
+      const auto affine = symbolic::affine_in(e, vector_lane_);
+      if (!affine || !affine->coefficient.is_constant(1) || affine->rest.multiple() % vector_width_ != 0)
+        return nullptr;
+      e = affine->rest;
+    }
+    if (condition && vector_width_ > 1) {
+      if (!holds_for_all_or_none(condition, vector_lane_, vector_width_)) return nullptr;
+      condition = symbolic::substitute(condition, {{vector_lane_.node(), context_.exprs.constant(0)}});
+    }
+    if (condition && condition.is_constant(1)) condition = {};
+    return thread::make(thread::AsyncCopy{slot_of(w.slot), index(at[0]), slots_[load->slot], index(at[1]),
+                                          vector_width_,
+                                          condition ? loop::condition_of(context_, condition) : Scalar()});
+  }
+
+  // ---- Matrices
+  thread::Stmt warp_loop(const loop::For& f) {
+    STAX_ASSERT(level_ == Level::kBlock, "warp loop {} is inside a thread loop", f.var.str());
+    STAX_ASSERT(f.extent.is_constant(to_.block / to_.warp), "kernel {}: warp loop {} of {} in a block of {} warps",
+                from_.name, f.var.str(), f.extent.str(), to_.block / to_.warp);
+    level_ = Level::kThread;
+    bind(f.var, symbolic::floordiv(to_.thread, to_.warp));
+    thread_var_ = f.var;
+    iteration_ = context_.exprs.constant(0);
+    thread::Stmt body = lower(f.body);
+    level_ = Level::kBlock;
+    return thread::make(thread::Block{{std::move(body)}, true});
+  }
+
+  thread::Stmt matrix_loops(const loop::For& f) {
+    const MatrixNest nest = matrix_nest(f);
+    if (nest.part == MatrixPart::kProduct) return product(nest);
+    const FragmentShape shape = fragment_shape(*mma_, nest.part);
+    for (const loop::For* each : nest.loops) {
+      const int tile = each->kind == shape.row_loop ? shape.rows : shape.columns;
+      STAX_ASSERT(each->extent.constant() % tile == 0, "kernel {}: matrix loop {} of {} is no multiple of {}",
+                  from_.name, each->var.str(), each->extent.str(), tile);
+    }
+    if (thread::Stmt loads = load_matrices(nest, shape)) return loads;
+    thread::Block out;
+    elements(f, shape, 0, out);
+    return thread::make(std::move(out));
+  }
+
+  /// The elements that a lane has of a nest from matrix loop `f` on: bits `item` of their number are chosen by loops around it.
+  void elements(const loop::For& f, const FragmentShape& shape, int item, thread::Block& out) {
+    const bool is_row = f.kind == shape.row_loop;
+    const std::vector<int>& by_lane = is_row ? shape.map->lane_row : shape.map->lane_column;
+    const std::vector<int>& by_item = is_row ? shape.map->item_row : shape.map->item_column;
+    const Expr lane = lane_offset(to_.thread, by_lane);
+    bool innermost = true;
+    loop::visit(f.body, [&](const loop::Stmt& s) {
+      const auto* inner = s->as<loop::For>();
+      innermost &= inner == nullptr || !loop::is_matrix(inner->kind);
+    });
+    // Elements that are neighbours in the lane and in the matrix are lanes of a vector.
+    size_t vector_bits = 0;
+    while (innermost && vector_bits < by_item.size() && by_item[vector_bits] == 1 << vector_bits) ++vector_bits;
+    std::vector<size_t> bits;
+    for (size_t b = vector_bits; b < by_item.size(); ++b)
+      if (by_item[b] != 0) bits.push_back(b);
+    const int tile = is_row ? shape.rows : shape.columns;
+    auto& exprs = context_.exprs;
+    for (int64_t first = 0; first < f.extent.constant(); first += tile) {
+      for (int choice = 0; choice < 1 << bits.size(); ++choice) {
+        int64_t at = first;
+        int chosen = item;
+        for (size_t k = 0; k < bits.size(); ++k)
+          if ((choice >> k & 1) != 0) at += by_item[bits[k]], chosen |= 1 << bits[k];
+        tiles_[f.var.node()] = exprs.constant(first);
+        Expr v = lane + at;
+        item_ = exprs.constant(chosen);
+        const int width = 1 << vector_bits;
+        Expr neighbour;
+        if (width > 1) {
+          neighbour = loop::loop_var(context_, "item", exprs.constant(width));
+          v = v + neighbour;
+          item_ = item_ + neighbour;
+        }
+        bind(f.var, v);
+        if (const auto* inner = innermost ? nullptr : f.body->as<loop::For>(); inner != nullptr) {
+          elements(*inner, shape, chosen, out);
+        } else if (!innermost) {
+          // Conditions stand between the loops.
+          const auto* i = f.body->as<loop::If>();
+          thread::Block inside;
+          elements(*i->then_body->as<loop::For>(), shape, chosen, inside);
+          const Scalar condition = scalar(i->condition);
+          if (const Expr known = loop::condition_expr(condition); known && known.is_constant()) {
+            if (known.constant() != 0) out.statements.push_back(thread::make(std::move(inside)));
+          } else {
+            out.statements.push_back(thread::make(thread::If{condition, thread::make(std::move(inside)), nullptr}));
+          }
+        } else {
+          const thread::Stmt each = lower(f.body);
+          out.statements.push_back(width > 1 ? vectorize_lanes(to_, target_, neighbour, width, each) : each);
+        }
+      }
+    }
+  }
+
+  thread::Stmt product(const MatrixNest& nest) {
+    const auto* sum = nest.leaf->as<loop::Update>();
+    Scalar factors[2];
+    for (size_t k = 0; k < 2; ++k) {
+      factors[k] = sum->value->args[k];
+      while (factors[k]->kind == ScalarKind::kCast) factors[k] = factors[k]->args[0];
+    }
+    if (places_[factors[0]->slot].part != MatrixPart::kLeft) std::swap(factors[0], factors[1]);
+    for (Scalar x : factors)
+      STAX_ASSERT(places_[x->slot].place == Place::kFragment, "kernel {}: the factor {} is not in registers of a warp",
+                  from_.name, x.str());
+    int64_t count[3] = {};
+    Expr vars[3];
+    const int size[3] = {mma_->m, mma_->n, mma_->k};
+    for (const loop::For* f : nest.loops) {
+      const int role = static_cast<int>(f->kind) - static_cast<int>(loop::LoopKind::kRows);
+      vars[role] = f->var;
+      count[role] = f->extent.constant() / size[role];
+    }
+    item_ = context_.exprs.constant(0);
+    thread::Block out;
+    for (int64_t k = 0; k < count[2]; ++k) {
+      for (int64_t m = 0; m < count[0]; ++m) {
+        for (int64_t n = 0; n < count[1]; ++n) {
+          const int64_t at[3] = {m, n, k};
+          for (int r = 0; r < 3; ++r) tiles_[vars[r].node()] = context_.exprs.constant(at[r] * size[r]);
+          const auto fragment = [&](int slot, const std::vector<Scalar>& i) {
+            return thread::Fragment{slots_[slot], fragment_item(slot, i)};
+          };
+          const thread::Fragment c = fragment(sum->slot, sum->index);
+          out.statements.push_back(
+              thread::make(thread::Mma{instruction_, c, fragment(factors[0]->slot, factors[0]->args),
+                                       fragment(factors[1]->slot, factors[1]->args), c}));
+        }
+      }
+    }
+    return thread::make(std::move(out));
+  }
+
+  /// A factor that is filled from shared memory, by the instruction that loads 8 x 8 elements at once. Null where it does not fit.
+  thread::Stmt load_matrices(const MatrixNest& nest, const FragmentShape& shape) {
+    const auto* w = nest.leaf->as<loop::Store>();
+    if (!target_.load_matrix || nest.part == MatrixPart::kSum || nest.has_condition || w == nullptr) return nullptr;
+    const Scalar load = w->value;
+    if (load->kind != ScalarKind::kLoad || load->slot < from_.arguments || ir::byte_size(load->dtype) != 2)
+      return nullptr;
+    if (places_[load->slot].place != Place::kShared || to_.warp != 32) return nullptr;
+    // The lane's first two elements are neighbours along the depth; what eight lanes have lies across.
+    const bool left = nest.part == MatrixPart::kLeft;
+    const thread::FragmentMap& map = *shape.map;
+    const std::vector<int>&along_lane = left ? map.lane_column : map.lane_row,
+          &across_lane = left ? map.lane_row : map.lane_column, &along_item = left ? map.item_column : map.item_row,
+          &across_item = left ? map.item_row : map.item_column;
+    if (along_lane != std::vector{2, 4, 0, 0, 0} || across_lane != std::vector{0, 0, 1, 2, 4} || along_item[0] != 1)
+      return nullptr;
+    const auto loop_of = [&](loop::LoopKind kind) {
+      return *std::find_if(nest.loops.begin(), nest.loops.end(), [&](const loop::For* f) { return f->kind == kind; });
+    };
+    const loop::For *row = loop_of(shape.row_loop), *column = loop_of(shape.column_loop);
+    const loop::For *along = left ? column : row, *across = left ? row : column;
+    for (const loop::For* f : nest.loops) variables_.erase(f->var.node());
+    const Expr address = ir::as_expr(linear(load->slot, load->args));
+    if (!address) return nullptr;
+    const auto by_along = symbolic::affine_in(address, along->var),
+               by_across = symbolic::affine_in(address, across->var);
+    if (!by_along || !by_across) return nullptr;
+    const bool straight = by_along->coefficient.is_constant(1), turned = by_across->coefficient.is_constant(1);
+    if (straight == turned) return nullptr;
+    constexpr int kSide = 8;
+    const Expr pitch = straight ? by_across->coefficient : by_along->coefficient;
+    const Expr origin = symbolic::substitute(
+        address, {{along->var.node(), context_.exprs.constant(0)}, {across->var.node(), context_.exprs.constant(0)}});
+    if (pitch.multiple() % kSide != 0 || origin.multiple() % kSide != 0) return nullptr;
+
+    // The matrices in the order of the registers: where they begin.
+    struct Corner {
+      int64_t along, across;
+    };
+    std::vector<Corner> corners;
+    for (int64_t r = 0; r < row->extent.constant(); r += shape.rows) {
+      for (int64_t c = 0; c < column->extent.constant(); c += shape.columns) {
+        for (int item = 0; item < map.items; item += 2) {
+          Corner at{left ? c : r, left ? r : c};
+          for (size_t b = 1; b < along_item.size(); ++b)
+            if ((item >> b & 1) != 0) at.along += along_item[b], at.across += across_item[b];
+          corners.push_back(at);
+        }
+      }
+    }
+    tiles_[row->var.node()] = tiles_[column->var.node()] = item_ = context_.exprs.constant(0);
+    const Expr first = fragment_item(w->slot, w->index);
+    const Expr line = symbolic::mod(to_.thread, kSide), bit0 = symbolic::mod(symbolic::floordiv(to_.thread, 8), 2),
+               bit1 = symbolic::mod(symbolic::floordiv(to_.thread, 16), 2);
+    thread::Block out;
+    for (size_t k = 0; k < corners.size();) {
+      const Corner* c = &corners[k];
+      int count = 1;
+      const auto is_grid = [&] {
+        return c[3].along - c[2].along == c[1].along - c[0].along &&
+               c[3].across - c[2].across == c[1].across - c[0].across;
+      };
+      if (k + 4 <= corners.size() && is_grid()) {
+        count = 4;
+      } else if (k + 2 <= corners.size()) {
+        count = 2;
+      }
+      Expr at_along = context_.exprs.constant(c[0].along), at_across = context_.exprs.constant(c[0].across);
+      if (count > 1) {
+        at_along = at_along + bit0 * (c[1].along - c[0].along);
+        at_across = at_across + bit0 * (c[1].across - c[0].across);
+      }
+      if (count > 2) {
+        at_along = at_along + bit1 * (c[2].along - c[0].along);
+        at_across = at_across + bit1 * (c[2].across - c[0].across);
+      }
+      (straight ? at_across : at_along) = (straight ? at_across : at_along) + line;
+      const Expr at = origin + (straight ? at_along + at_across * pitch : at_across + at_along * pitch);
+      out.statements.push_back(thread::make(thread::LoadMatrix{slots_[w->slot], first + static_cast<int64_t>(2 * k),
+                                                               slots_[load->slot], index(at), count, turned}));
+      k += static_cast<size_t>(count);
+    }
+    return thread::make(std::move(out));
   }
 
   // ---- Thread loops
@@ -418,6 +696,12 @@ class Lowering {
   std::unordered_map<int, Expr> block_part_;  // of buffers in global memory: elements of one block
   symbolic::Substitution variables_;
   std::unordered_map<int, int> partials_;  // in a thread loop: what each thread combines into instead
+  int instruction_ = -1;                   // of matrix loops
+  const thread::MmaInstruction* mma_ = nullptr;
+  symbolic::Substitution tiles_;  // in matrix loops: where the tile at hand begins, by variable
+  Expr item_;                     // which of the lane's elements of a tile
+  Expr vector_lane_;              // of the vector loop at hand
+  int vector_width_ = 1;
   Level level_ = Level::kBlock;
   Expr thread_var_, iteration_;  // in a thread loop: its variable, and which of the thread's iterations it is
 };

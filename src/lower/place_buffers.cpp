@@ -23,7 +23,8 @@ constexpr int64_t kMostElements = int64_t{1} << 18;
 struct Use {
   bool write = false, update = false;
   std::vector<ir::Scalar> index;
-  const loop::For* thread = nullptr;  // the thread loop around it
+  const loop::For* thread = nullptr;     // the thread loop, or warp loop, around it
+  std::vector<const loop::For*> matrix;  // the matrix loops around it, outer first
 };
 
 class Placer {
@@ -41,13 +42,16 @@ class Placer {
  private:
   void scalar(ir::Scalar root, const loop::For* thread) {
     ir::visit(root, [&](ir::Scalar x) {
-      if (x->kind == ir::ScalarKind::kLoad) uses_[x->slot].push_back({false, false, x->args, thread});
+      if (x->kind == ir::ScalarKind::kLoad) uses_[x->slot].push_back({false, false, x->args, thread, matrix_});
     });
   }
   void walk(const Stmt& s, const loop::For* thread) {
     loop::visit_scalars(*s, [&](ir::Scalar x) { scalar(x, thread); });
     if (const auto* f = s->as<loop::For>()) {
-      walk(f->body, f->kind == loop::LoopKind::kThread ? f : thread);
+      const bool is_thread = f->kind == loop::LoopKind::kThread || f->kind == loop::LoopKind::kWarp;
+      if (loop::is_matrix(f->kind)) matrix_.push_back(f);
+      walk(f->body, is_thread ? f : thread);
+      if (loop::is_matrix(f->kind)) matrix_.pop_back();
     } else if (const auto* b = s->as<loop::Block>()) {
       for (const Stmt& each : b->statements) walk(each, thread);
     } else if (const auto* i = s->as<loop::If>()) {
@@ -57,9 +61,9 @@ class Placer {
       in_thread_[a->slot] = thread != nullptr;
       walk(a->body, thread);
     } else if (const auto* w = s->as<loop::Store>()) {
-      uses_[w->slot].push_back({true, false, w->index, thread});
+      uses_[w->slot].push_back({true, false, w->index, thread, matrix_});
     } else if (const auto* u = s->as<loop::Update>()) {
-      uses_[u->slot].push_back({true, true, u->index, thread});
+      uses_[u->slot].push_back({true, true, u->index, thread, matrix_});
     }
   }
 
@@ -74,11 +78,66 @@ class Placer {
 
   Placement place(int slot) const {
     const loop::Buffer& buffer = kernel_.buffers[slot];
+    if (is_shared_by_lanes(slot)) return fragments(slot);
     if (in_thread_[slot]) return {Place::kThread, {}, {}, 1};
     if (const auto n = constant_count(buffer); n && *n <= kMostRegisters && is_uniform(slot))
       return {Place::kReplicated, {}, {}, 1};
     if (auto spread = spread_over_threads(slot)) return *spread;
     return {Place::kShared, {}, {}, 1};
+  }
+
+  // All that touches it is done by warps.
+  bool is_shared_by_lanes(int slot) const {
+    const std::vector<Use>& uses = uses_[slot];
+    return !uses.empty() && std::all_of(uses.begin(), uses.end(), [](const Use& use) {
+      return use.thread != nullptr && use.thread->kind == loop::LoopKind::kWarp;
+    });
+  }
+
+  Placement fragments(int slot) const {
+    const loop::Buffer& buffer = kernel_.buffers[slot];
+    const auto fail = [&](const char* reason) {
+      internal_error("kernel {}: the matrix {} cannot be spread over lanes: {}", kernel_.name, buffer.name, reason);
+    };
+    if (buffer.extents.size() != 2) fail("it has other than two axes");
+    Placement result{Place::kFragment, {1, 1}, {1, 1}, 1};
+    std::vector<Expr> corner(2);
+    Expr var;
+    int64_t iterations = 1;
+    bool first = true;
+    for (const Use& use : uses_[slot]) {
+      if (use.matrix.empty()) fail("it is used outside of matrix loops");
+      int axis_of[3] = {-1, -1, -1};
+      for (const loop::For* f : use.matrix)
+        for (int d = 0; d < 2; ++d)
+          if (loop::depends_on(use.index[static_cast<size_t>(d)], f->var))
+            axis_of[static_cast<int>(f->kind) - static_cast<int>(loop::LoopKind::kRows)] = d;
+      const auto [rows, columns, depth] = axis_of;
+      MatrixPart part = MatrixPart::kSum;
+      int row_axis = rows;
+      if (rows >= 0 && depth >= 0 && columns < 0) {
+        part = MatrixPart::kLeft;
+      } else if (depth >= 0 && columns >= 0 && rows < 0) {
+        part = MatrixPart::kRight, row_axis = depth;
+      } else if (rows < 0 || columns < 0 || depth >= 0) {
+        fail("an index is not one of two matrix loops");
+      }
+      if (first) result.part = part, result.row_axis = row_axis, var = use.thread->var;
+      if (result.part != part || result.row_axis != row_axis) fail("it is used as two kinds of matrices");
+      first = false;
+      iterations = use.thread->extent.constant();
+      for (size_t d = 0; d < 2; ++d) {
+        const Expr e = ir::as_expr(use.index[d]);
+        const Expr inner = e ? without_thread(e, use.thread->var) : Expr();
+        if (!inner || inner.range().lo < 0 || inner.range().hi >= kMostElements) fail("an index has no bounds");
+        const Expr outer = symbolic::substitute(e - inner, {{use.thread->var.node(), var}});
+        if (!corner[d]) corner[d] = outer;
+        if (corner[d] != outer) fail("warps use it at several places");
+        result.box[d] = std::max(result.box[d], inner.range().hi + 1);
+      }
+    }
+    if (!in_thread_[slot] && !boxes_are_disjoint(buffer, corner, result, var, iterations)) fail("warps meet in it");
+    return result;
   }
 
   // No iteration of a thread loop writes its own value to it: updates of one location by all iterations are reductions.
@@ -101,7 +160,8 @@ class Placer {
     std::vector<Expr> corner(rank);
     Placement result{Place::kSpread, std::vector<int64_t>(rank, 1), std::vector<int64_t>(rank, 0), 1};
     for (const Use& use : uses_[slot]) {
-      if (use.thread == nullptr || !use.thread->extent.is_constant()) return std::nullopt;
+      if (use.thread == nullptr || use.thread->kind == loop::LoopKind::kWarp || !use.thread->extent.is_constant())
+        return std::nullopt;
       if (!var) var = use.thread->var, extent = use.thread->extent;
       if (use.thread->extent != extent) return std::nullopt;
       for (size_t d = 0; d < rank; ++d) {
@@ -165,6 +225,7 @@ class Placer {
   int block_;
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> in_thread_;
+  std::vector<const loop::For*> matrix_;  // on the way down
 };
 
 }  // namespace

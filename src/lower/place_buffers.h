@@ -3,7 +3,7 @@
 // Where the local buffers of a kernel of blocks lie.
 #include <vector>
 
-#include "loop/loop_ir.h"
+#include "lower/fragments.h"
 
 namespace stax::lower {
 
@@ -11,6 +11,7 @@ enum class Place : uint8_t {
   kThread,      // of one thread: allocated inside a thread loop
   kReplicated,  // every thread keeps a copy of equal values
   kSpread,  // `axis` counts iterations of thread loops: each thread keeps its own elements, without that axis or with one of `per_thread`
+  kFragment,  // matrices that the lanes of a warp share: each warp has a box of elements of its own
   kShared,
 };
 
@@ -20,6 +21,9 @@ struct Placement {
   Place place = Place::kShared;
   std::vector<int64_t> box, stride;  // elements along each axis, and how far apart they are
   int64_t per_thread = 1;            // iterations of one thread
+  // Of fragments: a lane keeps what it has of each tile of the box. `row_axis` of the buffer is the one of the rows.
+  MatrixPart part = MatrixPart::kSum;
+  int row_axis = 0;
 };
 
 /// By slot; those of arguments are not looked at.

@@ -29,6 +29,8 @@ class LaneVectorizer {
     }
     if (const auto* i = s->as<thread::If>()) return conditional(s, *i);
     if (const auto* w = s->as<thread::Store>()) return store(s, *w);
+    // One for all lanes.
+    if (s->kind() == thread::StmtKind::kAsyncCopy) return s;
     return lane_by_lane(s);
   }
 
@@ -44,10 +46,17 @@ class LaneVectorizer {
     if (!loop::depends_on(i.condition, lane_))
       return thread::make(thread::If{i.condition, run(i.then_body), i.else_body ? run(i.else_body) : nullptr});
     const Expr c = loop::condition_expr(i.condition);
+    if (c && holds_for_all_or_none(c)) {
+      const Scalar at_first = loop::condition_of(context_, symbolic::substitute(c, at_lane(0)));
+      return thread::make(thread::If{at_first, run(i.then_body), i.else_body ? run(i.else_body) : nullptr});
+    }
     if (!c || i.else_body || !falls(c)) return lane_by_lane(s);
     const Expr whole = symbolic::substitute(c, at_lane(width_ - 1));
     return thread::make(thread::If{loop::condition_of(context_, whole), run(i.then_body), lane_by_lane(s)});
   }
+
+  // a < b where a - b is the lane's number and whole vectors: the vector is on one side.
+  bool holds_for_all_or_none(Expr c) const { return lower::holds_for_all_or_none(c, lane_, width_); }
 
   // A condition that, once false, stays false in further lanes: a < b where a grows with the lane and b does not.
   bool falls(Expr c) const {
@@ -81,6 +90,9 @@ class LaneVectorizer {
     thread::Block out;
     std::unordered_map<const ir::ScalarNode*, int> loaded;  // vector of a load
     ir::visit(w.value, [&](Scalar x) {
+      if (const int chosen = choice(x, out); chosen >= 0) loaded[x.node()] = chosen;
+    });
+    ir::visit(w.value, [&](Scalar x) {
       if (x->kind != ScalarKind::kLoad || kernel_.buffers[x->slot].space == thread::Space::kLocal) return;
       if (under_select(w.value, x)) return;
       const Expr base = vector_base(x->args[0], x->dtype);
@@ -111,6 +123,29 @@ class LaneVectorizer {
         out.statements.push_back(thread::make(
             thread::StoreVector{w.slot, context_.scalars.index(to + k), result, context_.exprs.constant(k), each}));
     return thread::make(std::move(out));
+  }
+
+  // The vector of a choice between neighbours in memory and a constant that all lanes make alike; -1: it is none.
+  int choice(Scalar x, thread::Block& out) {
+    if (x->kind != ScalarKind::kOp || x->op != ir::ScalarOp::kSelect) return -1;
+    const Scalar load = x->args[1];
+    if (load->kind != ScalarKind::kLoad || x->args[2]->kind != ScalarKind::kConstant) return -1;
+    if (kernel_.buffers[load->slot].space == thread::Space::kLocal) return -1;
+    const Expr c = loop::condition_expr(x->args[0]);
+    const Expr base = vector_base(load->args[0], x->dtype);
+    const int each = piece(x->dtype);
+    if (!c || !base || each == 1 || !holds_for_all_or_none(c)) return -1;
+    const int slot = add_local(kernel_.buffers[load->slot].name + "_v", x->dtype, width_);
+    thread::Block whole;
+    for (int k = 0; k < width_; ++k)
+      out.statements.push_back(
+          thread::make(thread::Store{slot, context_.scalars.index(context_.exprs.constant(k)), x->args[2]}));
+    for (int k = 0; k < width_; k += each)
+      whole.statements.push_back(thread::make(
+          thread::LoadVector{slot, context_.exprs.constant(k), load->slot, context_.scalars.index(base + k), each}));
+    out.statements.push_back(thread::make(thread::If{loop::condition_of(context_, symbolic::substitute(c, at_lane(0))),
+                                                     thread::make(std::move(whole)), nullptr}));
+    return slot;
   }
 
   // Whether a load may be left out by a select, so that its address may be no good.
@@ -160,6 +195,17 @@ class LaneVectorizer {
 };
 
 }  // namespace
+
+bool holds_for_all_or_none(Expr c, Expr lane, int width) {
+  if (!symbolic::depends_on(c, lane)) return true;
+  if (c.kind() == symbolic::ExprKind::kMin) {
+    const auto& parts = c.args();
+    return std::all_of(parts.begin(), parts.end(), [&](Expr e) { return holds_for_all_or_none(e, lane, width); });
+  }
+  if (c.kind() != symbolic::ExprKind::kLess) return false;
+  const auto difference = symbolic::affine_in(c.args()[0] - c.args()[1], lane);
+  return difference && difference->coefficient.is_constant(1) && difference->rest.multiple() % width == 0;
+}
 
 Stmt vectorize_lanes(thread::Kernel& kernel, const ir::Target& target, Expr lane, int width, const Stmt& body) {
   return LaneVectorizer(kernel, target, lane, width).run(body);

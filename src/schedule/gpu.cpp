@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "loop/transform.h"
-#include "schedule/step_list.h"
+#include "schedule/gpu_steps.h"
 
 namespace stax::schedule {
 
@@ -39,7 +39,8 @@ class GpuScheduler {
     if (form_.matches && form_.reductions.empty() && !form_.has_if && !form_.outer.empty()) {
       versions = pointwise();
     } else if (form_.matches && !form_.has_if && form_.accumulators == 1) {
-      if (kernel_.kernel_class == "contraction") versions = contraction();
+      if (kernel_.kernel_class == "contraction") versions = matrix_contraction(kernel_, target_, form_);
+      if (kernel_.kernel_class == "contraction" && versions.empty()) versions = contraction();
       for (GpuVersion& v : reduction()) versions.push_back(std::move(v));
     } else {
       versions.push_back(fallback());
@@ -65,15 +66,6 @@ class GpuScheduler {
     }
   }
   static std::string name(const loop::For& f) { return loop::loop_name(f.var); }
-  std::string fuse_outer(StepList& steps, size_t count) const {
-    std::string fused = steps.order()[0];
-    for (size_t k = 1; k < count; ++k) {
-      const std::string next = "f" + std::to_string(k);
-      steps.step("fuse " + fused + " " + steps.order()[k] + " -> " + next);
-      fused = next;
-    }
-    return fused;
-  }
   std::vector<std::string> outer_names() const {
     std::vector<std::string> names;
     for (const loop::For& f : form_.outer) names.push_back(name(f));
@@ -154,7 +146,7 @@ class GpuScheduler {
     const bool single = form_.outer.size() == 1;
     if (!single) {
       // Rows begin at whole vectors where their length is a multiple.
-      if (!make_multiple(last.extent, kVector, v)) return std::nullopt;
+      if (!make_multiple(kernel_, last.extent, kVector, v)) return std::nullopt;
     }
     int contiguous = 0;
     for (Scalar load : form_.loads) {
@@ -162,7 +154,8 @@ class GpuScheduler {
       // A stride that is 0 where the shape broadcasts and else 1 is taken for 1.
       if (!stride || !(stride->is_constant(1) || make_value(*stride, 1, v))) continue;
       ++contiguous;
-      if (!single && load->args.size() > 1) make_multiple(kernel_.buffers[load->slot].extents.back(), kVector, v);
+      if (!single && load->args.size() > 1)
+        make_multiple(kernel_, kernel_.buffers[load->slot].extents.back(), kVector, v);
     }
     if (contiguous == 0 && !form_.loads.empty() && !single) return std::nullopt;
     steps.step(fmt::format("split {} {} -> {}o lanes {}", row, kVector, row, single ? "guard" : "exact"));
@@ -191,23 +184,6 @@ class GpuScheduler {
     }
     return false;
   }
-  static void require(GpuVersion& v, Expr condition) {
-    for (Expr* e : {&v.guard, &v.necessary}) *e = *e ? symbolic::logical_and(*e, condition) : condition;
-  }
-  // Makes `e` a provable multiple by what the version takes for granted of a parameter. False: there is no such parameter.
-  bool make_multiple(Expr e, int64_t multiple, GpuVersion& v) const {
-    if (e.multiple() % multiple == 0) return true;
-    if (!e.is_symbol()) return false;
-    for (size_t k = 0; k < kernel_.params.size(); ++k) {
-      if (kernel_.params[k] != e) continue;
-      if (std::any_of(v.known.begin(), v.known.end(), [&](const Known& m) { return m.param == k; })) return true;
-      v.known.push_back({k, multiple, {}});
-      require(v, symbolic::equal(symbolic::mod(e, multiple), 0));
-      return true;
-    }
-    return false;
-  }
-
   // ---- Reductions
   std::vector<GpuVersion> reduction() {
     const loop::For& last = form_.reductions.back();
@@ -313,25 +289,10 @@ class GpuScheduler {
   // Tiles of kTileRows x kTileColumns results a block, kThreadRows x kThreadColumns a thread; both operands' parts of kTileDepth steps
   // go through shared memory. What is left of the reduction is read directly.
   std::vector<GpuVersion> contraction() const {
-    // n is the last axis that one operand alone moves along; m the last one that the other moves along.
-    if (form_.inner_loads.size() != 2 || form_.outer.size() < 2) return {};
-    const auto moves = [&](Scalar load, const loop::For& f) {
-      bool found = false;
-      for (Scalar i : load->args) found |= loop_depends(i, f.var);
-      return found;
-    };
-    int m = -1, n = -1;
-    for (int k = static_cast<int>(form_.outer.size()) - 1; k >= 0; --k) {
-      const bool first = moves(form_.inner_loads[0], form_.outer[k]),
-                 second = moves(form_.inner_loads[1], form_.outer[k]);
-      if (first == second) continue;
-      if (n < 0) {
-        n = k, columns_ = second ? 1 : 0;
-      } else if (m < 0 && (columns_ == 1) == first) {
-        m = k;
-      }
-    }
-    if (m < 0 || n < 0) return {};
+    const auto axes = contraction_axes(form_);
+    if (!axes) return {};
+    const int m = axes->rows, n = axes->columns;
+    columns_ = axes->right;
     std::vector<GpuVersion> versions;
     for (const Tile& tile : {kLargeTile, kSmallTile}) {
       GpuVersion v = tiled(tile, m, n);
@@ -351,13 +312,6 @@ class GpuScheduler {
     int block() const { return rows / thread_rows * (columns / thread_columns); }
   };
   static constexpr Tile kLargeTile{128, 64, 16, 8, 4}, kSmallTile{32, 32, 16, 2, 2};
-  static bool loop_depends(Scalar root, Expr symbol) {
-    bool found = false;
-    ir::visit(root,
-              [&](Scalar x) { found |= x->kind == ir::ScalarKind::kIndex && symbolic::depends_on(x->index, symbol); });
-    return found;
-  }
-
   GpuVersion tiled(const Tile& t, int m, int n) const {
     StepList steps(outer_names());
     const std::string row = outer_names()[m], column = outer_names()[n];

@@ -42,6 +42,7 @@ std::vector<Access> accesses_of(const Kernel& kernel, const StmtNode& s, const s
                    add(n.global, AccessKind::kRead, n.from, n.width);
                    add(n.shared, AccessKind::kWrite, n.to, n.width);
                  },
+                 [&](const LoadMatrix& n) { add(n.memory, AccessKind::kRead, n.index, 8); },
                  [](const auto&) {},
              },
              s.v);

@@ -267,6 +267,7 @@ class Inserter {
                      [&](const Vote& n) { written.push_back(n.local); },
                      [&](const Atomic& n) { written.push_back(n.slot); },
                      [&](const AsyncCopy& n) { written.push_back(n.shared); },
+                     [&](const LoadMatrix& n) { written.push_back(n.local); },
                      [&](const Mma& n) { written.push_back(n.d.local); },
                      [](const auto&) {},
                  },

@@ -194,6 +194,7 @@ void BlockRunner::run(const Node& node, const Mask& mask) {
         groups_[static_cast<size_t>(lane)] += mask[lane] ? 1 : 0;
       return;
     case StmtKind::kAsyncWait: return async_wait(node, mask);
+    case StmtKind::kLoadMatrix: return load_matrix(node, mask);
     case StmtKind::kMma: return mma(node, mask);
   }
 }
@@ -477,6 +478,37 @@ void BlockRunner::async_wait(const Node& node, const Mask& mask) {
 }
 
 // ---- Matrix instructions
+
+void BlockRunner::load_matrix(const Node& node, const Mask& mask) {
+  constexpr int64_t kRow = 8;
+  run_steps(node.steps, node.cost, mask);
+  check_whole_warps(node, mask);
+  const auto& n = std::get<LoadMatrix>(node.statement->v);
+  const auto lanes = static_cast<size_t>(program_.lanes);
+  // Only lanes that give the address of a row read.
+  std::vector<uint8_t> gives(lanes);
+  int64_t count = 0;
+  for (int64_t lane = mask.span.lo; lane < mask.span.hi; ++lane)
+    count += gives[static_cast<size_t>(lane)] = mask[lane] && lane % kernel_.warp < kRow * n.count ? 1 : 0;
+  const Mask reading{gives.data(), mask.span, count};
+  memory_.locate(node, node.place.slot, at<int64_t>(node.place.index), node.place.index.uniform, node.place.offset,
+                 kRow, Touch::kRead, reading);
+  memory_.counters.loads += mask.active;
+  std::vector<float> rows[kRow], out(lanes);
+  for (int64_t k = 0; k < kRow; ++k) {
+    rows[k].resize(lanes);
+    memory_.load(node.place.slot, k, reading, reinterpret_cast<std::byte*>(rows[k].data()));
+  }
+  for (int item = 0; item < 2 * n.count; ++item) {
+    for (int64_t lane = mask.span.lo; lane < mask.span.hi; ++lane) {
+      const int64_t within = lane % kernel_.warp, base = lane - within + kRow * (item / 2);
+      const int64_t along = 2 * (within % 4) + item % 2, across = within / 4;
+      const int64_t row = base + (n.transposed ? along : across);
+      out[static_cast<size_t>(lane)] = rows[n.transposed ? across : along][static_cast<size_t>(row)];
+    }
+    store_local(node, mask, reinterpret_cast<const std::byte*>(out.data()), false, item);
+  }
+}
 
 namespace {
 

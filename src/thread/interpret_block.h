@@ -38,6 +38,7 @@ class BlockRunner {
   void vote(const Node& node, const Mask& mask);
   void async_copy(const Node& node, const Mask& mask);
   void async_wait(const Node& node, const Mask& mask);
+  void load_matrix(const Node& node, const Mask& mask);
   void mma(const Node& node, const Mask& mask);
   /// Reports a warp of which only some threads are here.
   void check_whole_warps(const Node& node, const Mask& mask);

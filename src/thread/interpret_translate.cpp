@@ -408,6 +408,12 @@ class Translator {
                    },
                    [&](const AsyncCommit&) {},
                    [&](const AsyncWait& n) { node.width = n.pending; },
+                   [&](const LoadMatrix& n) {
+                     node.place = place(n.memory, n.index);
+                     local(node, n.local, n.first);
+                     node.width = n.count;
+                     finish(node);
+                   },
                    [&](const Mma& n) {
                      for (const Fragment& f : {n.d, n.a, n.b, n.c}) {
                        const auto [first, offset] = split_index(f.first);

@@ -141,8 +141,22 @@ int find_mma(const std::string& name) {
   return found == table.end() ? -1 : static_cast<int>(found - table.begin());
 }
 
+int best_mma(const ir::Target& target, DType factor, DType sum) {
+  const std::span<const MmaInstruction> table = mma_instructions();
+  int best = -1, size = 0;
+  for (size_t k = 0; k < table.size(); ++k) {
+    const MmaInstruction& i = table[k];
+    if (i.tf32 || i.factor != factor || i.sum != sum || i.m * i.n * i.k <= size || !has_instruction(target, i))
+      continue;
+    best = static_cast<int>(k), size = i.m * i.n * i.k;
+  }
+  return best;
+}
+
 bool has_instruction(const ir::Target& target, const MmaInstruction& instruction) {
   if (std::find(instruction.amd.begin(), instruction.amd.end(), target.arch) != instruction.amd.end()) return true;
+  // The interpreter has what the machine has whose figures it takes.
+  if (target.format == ir::CodeFormat::kThread) return instruction.least_sm != 0 && instruction.least_sm <= 80;
   int sm = 0;
   if (instruction.least_sm == 0 || !target.arch.starts_with("sm_")) return false;
   std::from_chars(target.arch.data() + 3, target.arch.data() + target.arch.size(), sm);

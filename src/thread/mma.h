@@ -39,6 +39,8 @@ struct MmaInstruction {
 std::span<const MmaInstruction> mma_instructions();
 /// The row of that name; -1 if there is none.
 int find_mma(const std::string& name);
+/// The largest instruction of the target for these types, tf32 left out; -1 if it has none.
+int best_mma(const ir::Target& target, ir::DType factor, ir::DType sum);
 bool has_instruction(const ir::Target& target, const MmaInstruction& instruction);
 
 }  // namespace stax::thread

@@ -171,6 +171,15 @@ class Parser : ir::KernelReader {
       }
       case StmtKind::kAsyncCommit: return make(AsyncCommit{});
       case StmtKind::kAsyncWait: return make(AsyncWait{number("the number of groups", 0, 1 << 16)});
+      case StmtKind::kLoadMatrix: {
+        const Fragment local = fragment();
+        lexer_.expect("=");
+        const Element memory = element();
+        lexer_.expect("count");
+        const int count = number("the number of matrices", 1, 4);
+        return make(
+            LoadMatrix{local.local, local.first, memory.slot, memory.index, count, lexer_.accept("transposed")});
+      }
       case StmtKind::kMma: return mma();
       case StmtKind::kBlock: return make(Block{{body()}, true});
       case StmtKind::kStore: break;

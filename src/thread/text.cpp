@@ -31,6 +31,7 @@
 //         async_commit
 //         async_wait 0
 //       }
+//       load_matrix %4[0] = %2[mod(t, 16)*72] count 4 transposed
 //       mma "m16n8k16.f32.f16" %3[0] = %4[0] * %5[0] + %3[0]
 //       store %1[t*4] = %3[0] width 4
 //     }
@@ -192,6 +193,10 @@ class Printer {
             },
             [&](const AsyncCommit&) { out_.line("{}", name); },
             [&](const AsyncWait& n) { out_.line("{} {}", name, n.pending); },
+            [&](const LoadMatrix& n) {
+              out_.line("{} {} = {} count {}{}", name, element(n.local, n.first), element(n.memory, n.index), n.count,
+                        n.transposed ? " transposed" : "");
+            },
             [&](const Mma& n) {
               out_.line("{} {} {} = {} * {} + {}", name, spell_string(mma_instructions()[n.instruction].name),
                         element(n.d), element(n.a), element(n.b), element(n.c));

@@ -34,6 +34,7 @@ StmtNode map_parts(const StmtNode& s, const Scalars& scalar, const Exprs& expr) 
                  },
                  [&](AsyncCommit&) {},
                  [&](AsyncWait&) {},
+                 [&](LoadMatrix& n) { n.first = expr(n.first), n.index = scalar(n.index); },
                  [&](Mma& n) {
                    for (Fragment* f : {&n.d, &n.a, &n.b, &n.c}) f->first = expr(f->first);
                  },
@@ -112,6 +113,7 @@ std::vector<bool> register_slots(const Kernel& kernel) {
                    [&](const StoreVector& n) { needs_constant(n.local, n.first); },
                    [&](const Shuffle& n) { needs_constant(n.local, n.first); },
                    [&](const Vote& n) { needs_constant(n.local, n.first); },
+                   [&](const LoadMatrix& n) { needs_constant(n.local, n.first); },
                    [&](const Mma& n) {
                      for (const Fragment& f : {n.d, n.a, n.b, n.c}) needs_constant(f.local, f.first);
                    },

@@ -32,6 +32,10 @@
 //                group (and a barrier, by other threads).
 //   AsyncCommit  closes the group of the copies issued so far by this thread
 //   AsyncWait    until at most `pending` of this thread's groups are unfinished
+//   LoadMatrix   matrices of 8 x 8 elements of 16 bits from shared memory into the lanes of a warp: row r of matrix q is the 8 neighbours from
+//                memory[index] on, with `index` as computed by lane 8 q + r, in whole 16 bytes; lane l gets elements 2 (l mod 4) and 2 (l mod 4) + 1
+//                of row l / 4 as local[first + 2 q] and local[first + 2 q + 1]; transposed: of column l / 4. count: 1, 2 or 4 matrices; the
+//                lanes behind theirs give any address. All lanes of the warp take part.
 //   Mma          d = a x b + c on fragments spread over the lanes of a warp (mma.h); d, a, b, c are ranges of local buffers
 //
 // Scalars are ir/scalar.h: a load has one index. Loads of shared and global memory see the writes of the thread itself in program order, those
@@ -147,6 +151,14 @@ struct Fragment {
   int local = 0;
   Expr first;
 };
+struct LoadMatrix {
+  int local = 0;
+  Expr first;
+  int memory = 0;
+  Scalar index;
+  int count = 1;
+  bool transposed = false;
+};
 struct Mma {
   int instruction = 0;  // row of mma_instructions()
   Fragment d, a, b, c;
@@ -160,7 +172,7 @@ enum class StmtKind : uint8_t {
 
 struct StmtNode {
   std::variant<For, Block, If, Store, LoadVector, StoreVector, Barrier, Shuffle, Vote, Atomic, AsyncCopy, AsyncCommit,
-               AsyncWait, Mma>
+               AsyncWait, LoadMatrix, Mma>
       v;
   StmtKind kind() const { return static_cast<StmtKind>(v.index()); }
   template <class T>

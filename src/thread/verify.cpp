@@ -233,6 +233,18 @@ class Verifier {
     fragment(n.d, i.c.items, i.sum, "sum");
   }
 
+  void load_matrix(const LoadMatrix& n) const {
+    check(n.count == 1 || n.count == 2 || n.count == 4, "{} matrices at once", n.count);
+    check(kernel_.warp == 32 && kernel_.block % 32 == 0,
+          "matrices are loaded by whole warps of 32 lanes; here are {} threads in warps of {}", kernel_.block,
+          kernel_.warp);
+    const Buffer& to = local(n.local, n.first, 2 * n.count, "load_matrix");
+    const Buffer& from = memory(n.memory, n.index, false, "load_matrix");
+    check(from.space == Space::kShared, "load_matrix of {}, which is not shared", from.name);
+    check(to.dtype == from.dtype && ir::byte_size(to.dtype) == 2, "load_matrix of {} to {}", ir::name_of(from.dtype),
+          ir::name_of(to.dtype));
+  }
+
   void async_copy(const AsyncCopy& n) const {
     const Buffer& to = memory(n.shared, n.to, true, "async_copy");
     const Buffer& from = memory(n.global, n.from, false, "async_copy");
@@ -281,6 +293,10 @@ class Verifier {
                    [&](const AsyncCopy& n) { async_copy(n); },
                    [&](const AsyncCommit&) {},
                    [&](const AsyncWait& n) { check(n.pending >= 0, "a wait for {} groups", n.pending); },
+                   [&](const LoadMatrix& n) {
+                     check(!divergent, "a matrix is loaded where not all threads of a warp come to");
+                     load_matrix(n);
+                   },
                    [&](const Mma& n) { mma(n); },
                },
                s->v);

@@ -396,7 +396,7 @@ struct PtxProgram::Impl {
       s.target = -2;
     else if (name == "bar")
       s.meet = Meet::kBlock;
-    else if (name == "shfl" || name == "vote" || name == "mma")
+    else if (name == "shfl" || name == "vote" || name == "mma" || name == "ldmatrix")
       decode_warp(o, s);
     else if (name == "ld")
       decode_load(o, s);
@@ -848,9 +848,40 @@ struct PtxProgram::Impl {
           set(*t, to, result ? 1 : 0, 1);
         }
       };
+    } else if (o.parts[0] == "ldmatrix") {
+      decode_load_matrix(o, s);
     } else {
       decode_mma(o, s);
     }
+  }
+
+  // Rows of 16 bytes at the addresses of lanes 0 .. 7, 8 .. 15, ..; a register of lane l has two elements of row l / 4 (.trans: of column).
+  void decode_load_matrix(const Operation& o, Step& s) {
+    std::vector<int> to;
+    for (const std::string& r : group(o.operands[0])) to.push_back(reg(r));
+    const Address at = address(o.operands[1]);
+    const bool transposed = o.has("trans");
+    if (!o.has("m8n8") || !o.has("shared") || !o.has("x" + std::to_string(to.size()))) fail("instruction " + s.text);
+    s.run_warp = [=](std::vector<Thread*>& lanes) {
+      uint32_t results[32][4];
+      for (size_t q = 0; q < to.size(); ++q) {
+        uint16_t matrix[8][8];
+        for (size_t r = 0; r < 8; ++r) {
+          Thread* t = lanes[8 * q + r];
+          if (t == nullptr) fail("matrices are loaded in a warp that is not full");
+          std::memcpy(matrix[r], memory_at(*t, "shared", at, 16, false), 16);
+        }
+        for (size_t lane = 0; lane < 32; ++lane) {
+          if (lanes[lane] == nullptr) fail("matrices are loaded in a warp that is not full");
+          const size_t line = lane / 4, first = lane % 4 * 2;
+          const uint32_t low = transposed ? matrix[first][line] : matrix[line][first];
+          const uint32_t high = transposed ? matrix[first + 1][line] : matrix[line][first + 1];
+          results[lane][q] = low | high << 16;
+        }
+      }
+      for (size_t lane = 0; lane < 32; ++lane)
+        for (size_t q = 0; q < to.size(); ++q) set(*lanes[lane], to[q], results[lane][q], 32);
+    };
   }
 
   // Where element i of the lane lies, as the description of the instructions says.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "ir/scalar.h"
 #include "loop/passes.h"
 #include "loop/transform.h"
 #include "lower/loop_to_thread.h"
@@ -93,6 +94,48 @@ constexpr const char* kMatmul = R"(kernel @matmul contraction {
     }
   }
 })";
+constexpr const char* kHalfMatmul = R"(kernel @half_matmul contraction {
+  param p0 0 .. 2147483647
+  param p1 0 .. 2147483647
+  param p2 0 .. 2147483647
+  argument 0 @a f16 [p0, p2]
+  argument 1 @b f16 [p2, p1]
+  argument 2 @c f32 [p1]
+  argument 3 @out f16 [p0, p1] written
+  local 4 @acc f32 [] written
+  for i in p0 {
+    for j in p1 {
+      allocate 4 {
+        %4[] = 0.0:f32
+        for r in p2 {
+          %4[] sum= mul(cast<f32>(load0[i, r]), cast<f32>(load1[r, j]))
+        }
+        %3[i, j] = cast<f16>(max(add(load4[], load2[j]), 0.0:f32))
+      }
+    }
+  }
+})";
+constexpr const char* kTurnedMatmul = R"(kernel @turned_matmul contraction {
+  param p0 0 .. 2147483647
+  param p1 0 .. 2147483647
+  param p2 0 .. 2147483647
+  argument 0 @a bf16 [p2, p0]
+  argument 1 @b bf16 [p1, p2]
+  argument 2 @c f32 [p1]
+  argument 3 @out f32 [p0, p1] written
+  local 4 @acc f32 [] written
+  for i in p0 {
+    for j in p1 {
+      allocate 4 {
+        %4[] = 0.0:f32
+        for r in p2 {
+          %4[] sum= mul(cast<f32>(load0[r, i]), cast<f32>(load1[j, r]))
+        }
+        %3[i, j] = max(add(load4[], load2[j]), 0.0:f32)
+      }
+    }
+  }
+})";
 constexpr const char* kConvolution = R"(kernel @convolution contraction {
   param p0 0 .. 2147483647
   param p1 0 .. 2147483647
@@ -139,9 +182,10 @@ struct Case {
   const char* name;
   const char* text;
 };
-constexpr Case kCases[] = {{"row_sum", kRowSum},        {"column_max", kColumnMax}, {"pointwise", kPointwise},
-                           {"transpose", kTranspose},   {"matmul", kMatmul},        {"convolution", kConvolution},
-                           {"running_sum", kRunningSum}};
+constexpr Case kCases[] = {
+    {"row_sum", kRowSum},         {"column_max", kColumnMax},   {"pointwise", kPointwise},
+    {"transpose", kTranspose},    {"matmul", kMatmul},          {"convolution", kConvolution},
+    {"running_sum", kRunningSum}, {"half_matmul", kHalfMatmul}, {"turned_matmul", kTurnedMatmul}};
 
 int64_t evaluate(Expr e, const loop::Kernel& kernel, const std::vector<int64_t>& params) {
   symbolic::Substitution values;
@@ -150,22 +194,36 @@ int64_t evaluate(Expr e, const loop::Kernel& kernel, const std::vector<int64_t>&
   return symbolic::substitute(e, values).constant();
 }
 
-std::vector<std::vector<float>> buffers_of(const loop::Kernel& kernel, const std::vector<int64_t>& params,
-                                           std::mt19937_64& random) {
-  std::vector<std::vector<float>> buffers;
-  std::normal_distribution<float> normal;
+struct Values {
+  ir::DType dtype = ir::DType::kF32;
+  std::vector<std::byte> bytes;
+  size_t count = 0;
+  double at(size_t k) const { return ir::load_element(dtype, bytes.data(), static_cast<int64_t>(k)).f; }
+};
+
+std::vector<Values> buffers_of(const loop::Kernel& kernel, const std::vector<int64_t>& params,
+                               std::mt19937_64& random) {
+  std::vector<Values> buffers;
+  std::normal_distribution<double> normal;
   for (int k = 0; k < kernel.arguments; ++k) {
     int64_t count = 1;
     for (Expr e : kernel.buffers[k].extents) count *= evaluate(e, kernel, params);
-    std::vector<float>& b = buffers.emplace_back(static_cast<size_t>(count));
-    for (float& x : b) x = kernel.buffers[k].written ? std::nanf("") : normal(random);
+    Values& b = buffers.emplace_back();
+    b.dtype = kernel.buffers[k].dtype;
+    b.count = static_cast<size_t>(count);
+    b.bytes.resize(b.count * ir::byte_size(b.dtype));
+    for (int64_t i = 0; i < count; ++i) {
+      ir::Value64 v;
+      v.f = kernel.buffers[k].written ? std::nan("") : normal(random);
+      ir::store_element(b.dtype, b.bytes.data(), i, v);
+    }
   }
   return buffers;
 }
 
-std::vector<void*> pointers_to(std::vector<std::vector<float>>& buffers) {
+std::vector<void*> pointers_to(std::vector<Values>& buffers) {
   std::vector<void*> p;
-  for (auto& b : buffers) p.push_back(b.data());
+  for (Values& b : buffers) p.push_back(b.bytes.data());
   return p;
 }
 
@@ -181,8 +239,8 @@ TEST_P(GpuVersions, AgreeWithTheNaiveNest) {
   const auto versions = schedule::choose_gpu_versions(naive, target);
   ASSERT_FALSE(versions.empty());
   EXPECT_FALSE(versions.back().guard) << "the last version has to be total";
-  const std::vector<std::vector<int64_t>> shapes = {{1, 1, 1},  {3, 5, 2},    {17, 33, 16}, {32, 64, 48},
-                                                    {64, 4, 7}, {65, 70, 19}, {130, 68, 5}, {2, 300, 33}};
+  const std::vector<std::vector<int64_t>> shapes = {{1, 1, 1},    {3, 5, 2},    {17, 33, 16}, {32, 64, 48}, {64, 4, 7},
+                                                    {65, 70, 19}, {130, 68, 5}, {2, 300, 33}, {40, 136, 72}};
   for (size_t v = 0; v < versions.size(); ++v) {
     for (int bits : {32, 64}) {
       const loop::Kernel fresh = loop::parse_kernel(test.text);
@@ -217,8 +275,10 @@ TEST_P(GpuVersions, AgreeWithTheNaiveNest) {
         const thread::Outcome outcome = interpreter.run(launch);
         ASSERT_TRUE(outcome.reports.empty()) << outcome.reports.front().str();
         for (size_t k = 0; k < want.size(); ++k)
-          for (size_t i = 0; i < want[k].size(); ++i)
-            ASSERT_NEAR(got[k][i], want[k][i], 1e-4 * (1 + std::fabs(want[k][i]))) << "buffer " << k << " at " << i;
+          for (size_t i = 0; i < want[k].count; ++i)
+            ASSERT_NEAR(got[k].at(i), want[k].at(i),
+                        (want[k].dtype == ir::DType::kF16 ? 2e-3 : 1e-4) * (1 + std::fabs(want[k].at(i))))
+                << "buffer " << k << " at " << i;
       }
       EXPECT_GT(runs, 0) << "no shape is for version " << v;
     }

@@ -432,6 +432,41 @@ TEST(PtxAsync, CopiesInTwoStages) {
   EXPECT_THROW(emit_ptx(w.k, ir::find_target("cuda:sm_75")), InternalError);
 }
 
+// Every thread writes eight elements, every warp reads matrices of the rows of its lanes in the other order.
+TEST(PtxLoadMatrix, AsTheDocumentSays) {
+  for (int count : {1, 2, 4}) {
+    for (bool transposed : {false, true}) {
+      KernelWriter w(64);
+      const int x = w.in(DType::kF16, w.n(512)), y = w.out(DType::kF16, w.n(512)), s = w.shared(DType::kF16, w.n(512));
+      const int local = w.local(DType::kF16, 8);
+      const Expr t = w.k.thread;
+      std::vector<Stmt> body;
+      for (int k = 0; k < 8; ++k) body.push_back(w.store(s, t * 8 + k, w.load(x, t * 8 + k)));
+      body.push_back(thread::make(thread::Barrier{}));
+      const Expr row = w.n(63) - t;
+      body.push_back(thread::make(thread::LoadMatrix{local, w.n(0), s, w.index(row * 8), count, transposed}));
+      for (int k = 0; k < 2 * count; ++k) body.push_back(w.store(y, t * 8 + k, w.load(local, k)));
+      w.k.body = KernelWriter::block(body);
+      std::mt19937_64 random(test_seed());
+      Array data(DType::kF16, 512, random), out(DType::kF16, 512, random);
+      for (size_t k = 0; k < 512; ++k) data.set(k, number(static_cast<double>(k)));
+      LaunchValues values;
+      values.arguments = {&data, &out};
+      run_ptx(w.k, "cuda:sm_75", values);
+      if (HasFatalFailure()) return;
+      for (size_t lane = 0; lane < 64; ++lane) {
+        for (size_t item = 0; item < 2 * static_cast<size_t>(count); ++item) {
+          const size_t within = lane % 32, along = 2 * (within % 4) + item % 2, across = within / 4;
+          const size_t giver = lane - within + item / 2 * 8 + (transposed ? along : across);
+          ASSERT_EQ(out.at(lane * 8 + item).f, static_cast<double>((63 - giver) * 8 + (transposed ? across : along)))
+              << count << " lane " << lane << " item " << item;
+        }
+      }
+      expect_assembles(w.k, cuda_targets());
+    }
+  }
+}
+
 TEST(PtxMma, EveryInstruction) {
   const auto instructions = thread::mma_instructions();
   int run = 0;

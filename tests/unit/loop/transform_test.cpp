@@ -19,6 +19,7 @@ TEST(Split, AllModesKeepTheResults) {
   expect_schedule(kMap, "split j 8 -> jo ji clamped; vectorize ji 8");
   expect_schedule(kMatmul,
                   "split i 4 -> io ii clamped; split j 8 -> jo ji guard; sink ii; sink ji; unroll ii; vectorize ji 8");
+  expect_schedule(kMatmul, "split r 8 -> ro ri zeros");
   expect_schedule(kRow, "split i 8 -> io ii separate it; split r 4 -> ro ri separate rt; split j 8 -> jo ji");
 }
 
@@ -53,6 +54,7 @@ TEST(Split, Illegal) {
   expect_illegal(kMap, "split j 0 -> a b", "split j 0", "0");
   expect_illegal(kMap, "vectorize j 8; split j 8 -> a b", "split j 8", "loop j");
   expect_illegal(kMatmul, "split r 8 -> a b clamped", "split r 8", "loop r");
+  expect_illegal(kMap, "split j 8 -> a b zeros", "split j 8", "loop j");
   expect_illegal(kMap, "split j 8 -> a b sometimes", "split j 8", "sometimes");
 }
 
@@ -182,6 +184,43 @@ TEST(Stage, KeepsTheResults) {
   expect_illegal(kMap, "stage 2 at i -> near", "stage 2 at i", "loop i");
   expect_illegal(kMap, "stage 0 at i -> bias", "stage 0 at i", "bias");
   expect_illegal(kMap, "stage 7 at i -> near", "stage 7 at i", "7");
+}
+
+// A tile of 8 x 8 results as a product of matrices; each warp has 4 x 8 of them.
+const std::string kMatrices =
+    "split i 8 -> io ii clamped; split j 8 -> jo ji clamped; interchange ii jo; fuse io jo -> p; split r 8 -> ko ki "
+    "zeros;"
+    "sink ii; sink ji; cache 0 at ko over ii ki pad 1 -> left; cache 1 at ko over ki ji -> right;"
+    "split ii 4 -> wm mi exact; split ki 4 -> ks kk exact; interchange kk wm; interchange ks wm; interchange kk mi;"
+    "interchange kk ji; cache 4 at ks over mi kk -> rows; cache 5 at ks over kk ji -> columns;";
+
+TEST(Matrix, KeepsTheResults) {
+  expect_schedule(kMatmul, kMatrices + "matrix mi ji kk; matrix rows_0 - rows_1; parallelize p");
+  expect_schedule(kMatmul, kMatrices +
+                               "matrix mi ji kk; matrix rows_0 - rows_1; matrix - columns_1 columns_0; warp wm;"
+                               "fuse left_0 left_1 -> copy; thread copy; parallelize p");
+}
+
+TEST(Matrix, Illegal) {
+  expect_illegal(kMatmul, kMatrices + "matrix mi ji -", "matrix mi ji -", "loop kk");
+  expect_illegal(kMatmul, kMatrices + "matrix mi mi kk", "matrix mi mi kk", "loop mi");
+  expect_illegal(kMatmul, kMatrices + "matrix rows_0 - -", "matrix rows_0 - -", "loop rows_1");
+  expect_illegal(kMatmul, kMatrices + "matrix rows_0 ko -", "matrix rows_0 ko -", "loop ko");
+  // Factors in global memory belong to no warp.
+  expect_illegal(
+      kMatmul,
+      "split i 8 -> io ii clamped; split j 8 -> jo ji clamped; split r 8 -> ko ki zeros; interchange ii jo; sink ii;"
+      "sink ji; interchange ki ii; interchange ki ji; matrix ii ji ki",
+      "matrix ii ji ki", "loop ki");
+  expect_illegal(kMap, "split j 8 -> jo ji; split i 8 -> io ii; interchange ii jo; thread ii; warp jo", "warp jo",
+                 "loop jo");
+}
+
+TEST(Cache, OfALocalBufferAndOfAChoice) {
+  const std::string near = "split r 8 -> ro ri zeros; cache 1 at ro over ri -> near";
+  expect_schedule(kMatmul, near);
+  expect_schedule(kMatmul, near + "; split ri 4 -> rio rii exact; cache 4 at rio over rii -> nearer");
+  expect_illegal(kMatmul, near + "; cache 4 at ro over ri -> nearer", "cache 4 at ro", "buffer near");
 }
 
 TEST(ComputeAt, KeepsTheResults) {

@@ -20,6 +20,7 @@ TEST(Text, RoundTrip) {
   local 4 @part f32 [8]
   local 5 @flag bool [1]
   local 6 @h f16 [12]
+  shared 7 @m f16 [256]
   grid bx floordiv(n + 255, 256) by 1 bz n range 0 .. 100 multiple 4
   block t 128 warp 32
   index_bits 32
@@ -46,6 +47,8 @@ TEST(Text, RoundTrip) {
     independent {
       %4[1] = load4[0]
     }
+    load_matrix %6[4] = %7[mod(t, 32)*8] count 4 transposed
+    load_matrix %6[0] = %7[mod(t, 8)*8] count 1
     for j in 2 unrolled {
       mma "m16n8k16.f32.f16" %4[j*4] = %6[0] * %6[8] + %4[j*4]
     }
@@ -57,17 +60,17 @@ TEST(Text, RoundTrip) {
   EXPECT_EQ(print(kernel), text);
   verify(kernel, Stage::kStructured);
   EXPECT_EQ(kernel.arguments, 2);
-  EXPECT_EQ(static_shared_bytes(kernel), 4096);
+  EXPECT_EQ(static_shared_bytes(kernel), 4096 + 512);
   EXPECT_EQ(dynamic_shared_bytes(kernel), kernel.params[0] * 4);
-  EXPECT_EQ(register_slots(kernel), (std::vector<bool>{false, false, false, false, false, true, true}));
+  EXPECT_EQ(register_slots(kernel), (std::vector<bool>{false, false, false, false, false, true, true, false}));
 
   const auto lines = lines_of(kernel);
   visit(kernel.body, [&](const Stmt& s) {
     if (s->kind() == StmtKind::kBarrier) {
-      EXPECT_EQ(lines.at(s.get()), 23);
+      EXPECT_EQ(lines.at(s.get()), 24);
     }
     if (s->kind() == StmtKind::kStoreVector) {
-      EXPECT_EQ(lines.at(s.get()), 42);
+      EXPECT_EQ(lines.at(s.get()), 45);
     }
   });
 }
@@ -132,6 +135,10 @@ TEST(Verify, Faults) {
   expect_fault("vote %3[0] = any load4[0]", "not stored as bool");
   expect_fault("atomic %2[0] prod= 1.0:f32", "no atomic product");
   expect_fault("async_copy %1[0] = %0[0] width 4", "async_copy of x to y");
+  expect_fault("load_matrix %3[0] = %2[t*8] count 1", "load_matrix of f32");
+  expect_fault("load_matrix %3[0] = %0[t*8] count 1", "not shared");
+  expect_fault("load_matrix %3[0] = %2[t*8] count 3", "3 matrices");
+  expect_fault("if cast<bool>([less(t, 32)]) { load_matrix %3[0] = %2[t*8] count 1 }", "not all threads");
   expect_fault("mma \"m16n8k16.f32.f16\" %3[0] = %3[0] * %3[0] + %3[0]", "not f16");
   expect_fault("mma \"mfma.m16n16k16.f32.f16\" %3[0] = %3[0] * %3[0] + %3[0]", "64 lanes");
   expect_fault("%1[{checked_index(cast<i64>(load5[0]), [n])}] = 1.0:f32", "no message");
