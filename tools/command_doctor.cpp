@@ -57,7 +57,9 @@ int doctor(const DoctorFlags& o) {
     user_error("--target {} is no GPU; name one such as cuda:sm_90a, hip:gfx942 or opencl", target.name);
   const std::map<std::string, int64_t> at = parse_at(o.at);
   auto graph = session::load_graph(o.model, parse_dims(o.dims));
-  compile::optimize(*graph, {});
+  compile::PassContext passes;
+  passes.target = target.name;
+  compile::optimize(*graph, passes);
   const compile::Compiled compiled = compile::build_program(*graph, target);
   const program::Program& program = *compiled.program;
   std::vector<session::LaunchDiagnosis> launches = session::diagnose_program(program, target, at);

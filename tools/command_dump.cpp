@@ -214,6 +214,7 @@ int dump(const DumpOptions& o) {
   std::string changes;
   compile::Sketch before = compile::sketch(*graph);
   compile::PassContext passes;
+  passes.target = target.name;
   passes.source = [&] { return session::load_graph(o.model, parse_dims(o.dims)); };
   if (has("tensor"))
     passes.observer = [&](std::string_view pass, const tensor::Graph& after) {

@@ -39,7 +39,7 @@ Repro repro_of(std::string_view pass, const char* what, const tensor::Graph& lef
   repro.disable = fmt::format("{}", fmt::join(disabled.begin(), disabled.end(), ","));
   if (context.source) {
     try {
-      repro.model = printed(*graph_after(context.source, context.passes_run).graph);
+      repro.model = printed(*graph_after(context.source, context.passes_run, false, context.target).graph);
       return repro;
     } catch (const std::exception&) {  // the source may be gone, a file overwritten
     }
@@ -132,12 +132,13 @@ std::string describe_change(const Sketch& before, const Sketch& after) {
   return change.empty() ? "nothing" : change;
 }
 
-PassedGraph graph_after(const GraphSource& source, int passes, bool verify) {
+PassedGraph graph_after(const GraphSource& source, int passes, bool verify, const std::string& target) {
   PassedGraph passed;
   passed.graph = source();
   if (passes == 0) return passed;
   PassContext context;
   context.verify = verify;
+  context.target = target;
   context.observer = [&](std::string_view pass, const tensor::Graph&) {
     passed.passes.emplace_back(pass);
     if (static_cast<int>(passed.passes.size()) == passes) throw Enough{};

@@ -30,6 +30,7 @@ struct PassContext {
   PassObserver observer;
   /// For repros, which hold the graph as the failed pass got it: asked only when a pass fails. Without it they hold what the pass left.
   GraphSource source;
+  std::string target = "cpu";  // ir::find_target; layouts depend on it
   std::string only = {};       // if given: this pass, once, and no other
   mutable int passes_run = 0;  // those that are left out do not count
 };
@@ -39,7 +40,7 @@ struct PassedGraph {
   std::unique_ptr<tensor::Graph> graph;
   std::vector<std::string> passes;
 };
-PassedGraph graph_after(const GraphSource& source, int passes, bool verify = false);
+PassedGraph graph_after(const GraphSource& source, int passes, bool verify = false, const std::string& target = "cpu");
 /// One pass of the sequence by its name, with the verifier behind it. UserError where there is none of that name.
 void run_named_pass(const std::string& name, tensor::Graph& graph);
 

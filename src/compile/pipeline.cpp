@@ -8,6 +8,7 @@
 namespace stax::compile {
 
 void optimize(tensor::Graph& graph, const PassContext& context) {
+  const bool on_cpu = !ir::find_target(context.target).is_gpu;
   // Importers spell operators literally; one form for each meaning makes everything below simpler.
   run_pass("canonicalize", tensor::canonicalize, graph, context);
   // Quantized factors as they are stored. Before constants are folded, which makes floats of them.
@@ -18,6 +19,13 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
   // Projections of one tensor are one product. Before anything is said about the layout of their weights.
   run_pass("fuse_siblings", tensor::fuse_siblings, graph, context);
+  run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
+  // Convolutions write as they compute, channels side by side. Before quantized products, whose sums go over channels in groups.
+  // Not for GPUs, whose convolutions read neighbouring pixels in neighbouring threads.
+  if (on_cpu) run_pass("move_channels_last", tensor::move_channels_last, graph, context);
+  // Transposes that files had for the same purpose are copies now.
+  run_pass("canonicalize", tensor::canonicalize, graph, context);
+  run_pass("fold_constants", tensor::fold_constants, graph, context);
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
   // Quantized products as dot products of bytes. Before layouts, which pack what the kernel will read.
   run_pass("expand_zero_points", tensor::expand_zero_points, graph, context);
@@ -41,7 +49,9 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
 }
 
 Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
-  optimize(graph, options.passes);
+  PassContext passes = options.passes;
+  passes.target = options.target;
+  optimize(graph, passes);
   return compile_optimized(graph, options);
 }
 

@@ -23,6 +23,11 @@ bool eliminate_dead_ops(Graph& graph);
 //   bits; the scales multiply the sum. requires: dequantized constants are not folded yet.
 bool contract_quantized(Graph& graph);
 
+// move_channels_last: results of convolutions, and what is computed from them channel by channel, with the channels as the last axis; constants in
+//   the order in which the loops then use them. Readers in one piece (reshapes, outputs) read a copy in the old order.
+//   requires: products before their epilogues, so that every value has few readers.
+bool move_channels_last(Graph& graph);
+
 // expand_zero_points: contractions of bytes, (a - za) * (w - zw), as sums of plain products of u8 and i8 (tensor/byte_dot.h) with the zero points'
 //   part subtracted from the sum. ensures: such a contraction's u8 operand is contiguous along a reduction of whole groups.
 bool expand_zero_points(Graph& graph);
