@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emit/llvm_link.h"
 
+#include <fcntl.h>
 #include <lld/Common/Driver.h>
-#include <llvm/Support/FileSystem.h>
-#include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <cerrno>
+#include <cstring>
+#include <deque>
 #include <mutex>
+#include <thread>
 
 #include "support/error.h"
 
@@ -17,61 +20,80 @@ LLD_HAS_DRIVER(elf)
 namespace stax::emit {
 namespace {
 
-// A folder of its own for one link, in memory where there is such a file system.
-class Workspace {
+// A file in memory under a name that lld can open. Nothing is left of it when the process ends, however it does.
+class MemoryFile {
  public:
-  Workspace() {
-    const char* wanted = std::getenv("TMPDIR");
-    for (const char* parent : {"/dev/shm", wanted != nullptr ? wanted : "/tmp"}) {
-      std::string pattern = std::string(parent) + "/stax-link-XXXXXX";
-      if (::mkdtemp(pattern.data()) == nullptr) continue;
-      path_ = pattern;
-      return;
-    }
-    user_error("no folder for temporary files: neither /dev/shm nor {} can be written",
-               wanted != nullptr ? wanted : "/tmp");
+  explicit MemoryFile(const char* name) : file_(::memfd_create(name, MFD_CLOEXEC)) {
+    if (file_ < 0) fail();
   }
-  ~Workspace() { llvm::sys::fs::remove_directories(path_); }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  ~MemoryFile() { ::close(file_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
+  void write(std::string_view bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(file_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) fail();
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+  }
 
  private:
-  std::string path_;
+  [[noreturn]] static void fail() {
+    user_error("no file in memory for linking: {}; free memory, or raise the limits of this process",
+               std::strerror(errno));
+  }
+  int file_;
 };
 
-void write_file(const std::string& path, const std::string& bytes) {
-  std::error_code error;
-  llvm::raw_fd_ostream out(path, error);
-  if (!error) {
-    out << bytes;
-    out.close();
-    error = out.error();
+// A pipe under a name that lld can open to write to, and a thread that takes what is written: lld makes files of all other names.
+class Pipe {
+ public:
+  Pipe() {
+    if (::pipe2(ends_, O_CLOEXEC) != 0) user_error("no pipe for linking: {}", std::strerror(errno));
+    reader_ = std::thread([this] {
+      uint8_t piece[1 << 16];
+      // Without memory it reads on, so that the writer ends.
+      for (ssize_t n = 0; (n = ::read(ends_[0], piece, sizeof piece)) != 0;) try {
+          if (n > 0 && !failed_) bytes_.insert(bytes_.end(), piece, piece + n);
+        } catch (const std::bad_alloc&) {
+          failed_ = true;
+        }
+    });
   }
-  if (error) user_error("cannot write {}: {}", path, error.message());
-}
+  ~Pipe() { stop(), ::close(ends_[0]); }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  std::string path() const { return "/proc/self/fd/" + std::to_string(ends_[1]); }
+  /// What was written, all of it.
+  std::vector<uint8_t> finish() {
+    stop();
+    if (failed_) throw std::bad_alloc();
+    return std::move(bytes_);
+  }
+
+ private:
+  void stop() {
+    if (reader_.joinable()) ::close(ends_[1]), reader_.join();
+  }
+  int ends_[2];
+  bool failed_ = false;
+  std::thread reader_;
+  std::vector<uint8_t> bytes_;
+};
 
 }  // namespace
 
 std::vector<uint8_t> link_image(const std::vector<std::string>& objects) {
-  Workspace workspace;
-  std::vector<std::string> arguments = {"ld.lld",
-                                        "-shared",
-                                        "--threads=1",
-                                        "--no-undefined",
-                                        "-z",
-                                        "noexecstack",
-                                        "-z",
-                                        "separate-code",
-                                        "--hash-style=gnu",
-                                        "--build-id=none",
-                                        "--strip-debug",
-                                        "-O0",
-                                        "-o",
-                                        workspace.file("image.so")};
-  for (size_t i = 0; i < objects.size(); ++i) {
-    arguments.push_back(workspace.file(std::to_string(i) + ".o"));
-    write_file(arguments.back(), objects[i]);
+  Pipe output;
+  std::deque<MemoryFile> inputs;
+  std::vector<std::string> arguments = {
+      "ld.lld",        "-shared",          "--threads=1",     "--no-undefined", "-z",  "noexecstack", "-z",
+      "separate-code", "--hash-style=gnu", "--build-id=none", "--strip-debug",  "-O0", "-o",          output.path()};
+  for (const std::string& object : objects) {
+    inputs.emplace_back("object").write(object);
+    arguments.push_back(inputs.back().path());
   }
   std::vector<const char*> pointers;
   for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
@@ -84,10 +106,7 @@ std::vector<uint8_t> link_image(const std::vector<std::string>& objects) {
     const lld::Result result = lld::lldMain(pointers, out, out, {{lld::Gnu, &lld::elf::link}});
     if (result.retCode != 0) internal_error("lld failed: {}", messages);
   }
-  auto image = llvm::MemoryBuffer::getFile(workspace.file("image.so"), false, false);
-  if (!image) internal_error("lld left no image: {}", image.getError().message());
-  const llvm::StringRef bytes = (*image)->getBuffer();
-  return {bytes.bytes_begin(), bytes.bytes_end()};
+  return output.finish();
 }
 
 }  // namespace stax::emit

@@ -31,7 +31,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 #include "emit/emit.h"
 #include "emit/llvm_kernel.h"
@@ -39,6 +38,7 @@
 #include "support/cpu.h"
 #include "support/debug.h"
 #include "support/error.h"
+#include "support/on_threads.h"
 
 namespace stax::emit {
 namespace {
@@ -205,7 +205,7 @@ NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions
   std::atomic<size_t> next = 0;
   std::mutex fault_mutex;
   std::exception_ptr fault;
-  auto work = [&] {
+  auto work = [&](int) {
     for (size_t i = next++; i < count; i = next++) {
       try {
         const size_t first = i * kKernelsPerModule;
@@ -217,11 +217,7 @@ NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions
       }
     }
   };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min<size_t>(count, static_cast<size_t>(std::max(options.threads, 1))); ++i)
-    threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  on_threads(static_cast<int>(std::min<size_t>(count, static_cast<size_t>(std::max(options.threads, 1)))), work);
   if (fault) std::rethrow_exception(fault);
 
   std::vector<std::string> objects;

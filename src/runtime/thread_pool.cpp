@@ -13,6 +13,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -53,6 +54,15 @@ struct ThreadPool::Impl {
   std::atomic<int> sleepers{0};
   std::mutex one_caller;
   std::vector<std::thread> workers;
+
+  ~Impl() {
+    {
+      std::lock_guard lock(mutex);
+      stop = true;
+    }
+    wake.notify_all();
+    for (auto& t : workers) t.join();
+  }
 
   void take_part(int worker) {
     for (;;) {
@@ -97,17 +107,16 @@ struct ThreadPool::Impl {
 };
 
 ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
-  for (int k = 1; k < std::min(threads, kMostWorkers); ++k) impl_->workers.emplace_back([this, k] { impl_->work(k); });
+  const int workers = std::min(threads, kMostWorkers) - 1;
+  impl_->workers.reserve(static_cast<size_t>(std::max(0, workers)));
+  try {
+    for (int k = 1; k <= workers; ++k) impl_->workers.emplace_back([impl = impl_.get(), k] { impl->work(k); });
+  } catch (
+      const std::system_error&) {  // the system has no more threads for this process: those that there are do the work
+  }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(impl_->mutex);
-    impl_->stop = true;
-  }
-  impl_->wake.notify_all();
-  for (auto& t : impl_->workers) t.join();
-}
+ThreadPool::~ThreadPool() = default;
 
 int ThreadPool::threads() const { return static_cast<int>(impl_->workers.size()) + 1; }
 

@@ -16,7 +16,8 @@ struct RangeTask {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);  // that many in all, the caller included
+  /// That many in all, the caller included; fewer where the system has no more for this process.
+  explicit ThreadPool(int threads);
   ~ThreadPool();
   int threads() const;
   /// Runs the task over [0, iterations) on at most `wanted` threads; returns when all of it is done. The task must not throw. `worker` is

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "support/error.h"
+#include "support/on_threads.h"
 #include "symbolic/evaluate.h"
 #include "thread/interpret_block.h"
 
@@ -135,10 +136,7 @@ class LaunchRunner {
       }
     };
     while (static_cast<int64_t>(runners.size()) < workers) runners.push_back(std::make_unique<BlockRunner>(state_));
-    std::vector<std::thread> threads;
-    for (size_t i = 1; i < runners.size(); ++i) threads.emplace_back(work, std::ref(*runners[i]));
-    work(*runners[0]);
-    for (std::thread& t : threads) t.join();
+    on_threads(static_cast<int>(runners.size()), [&](int k) { work(*runners[static_cast<size_t>(k)]); });
     if (failure) std::rethrow_exception(failure);
   }
 

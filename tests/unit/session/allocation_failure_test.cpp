@@ -161,5 +161,49 @@ TEST(AllocationFailure, EndsACallOfProceduresCleanly) {
   }
 }
 
+// A file's bytes -> program -> module with threads of its own, with each allocation failing in turn: a clean error, and the next load is right.
+TEST(AllocationFailure, EndsALoadCleanly) {
+  compile::RandomGraph random(71'003);
+  random.chain(6);
+  std::optional<compile::RandomGraph::Call> call;
+  for (uint64_t c = 0; c < 50 && !call; ++c) {
+    call = random.call(c);
+    try {
+      if (call) tensor::interpret(*random.graph, call->inputs);
+    } catch (const UserError&) {
+      call.reset();
+    }
+  }
+  ASSERT_TRUE(call);
+  const std::vector<Item> inputs = items_of(call->inputs);
+  compile::CompileOptions options;
+  options.isas = isas_for_host();
+  const std::vector<uint8_t> bytes = program::serialize(*compile::compile_graph(*random.graph, options).program);
+  auto load = [&] {
+    auto program = std::make_shared<program::Program>(program::deserialize(bytes, "the file"));
+    program::verify(*program);
+    return std::make_unique<runtime::Module>(program, std::make_unique<ScarceDevice>(runtime::open_cpu(*program)),
+                                             runtime::ModuleOptions{.threads = 3});
+  };
+  const std::vector<Item> want = load()->run(inputs);
+  int64_t failed = 0;
+  for (int64_t at = 0;; ++at) {
+    ASSERT_LT(at, 200'000) << "a load makes no end of allocations";
+    std::unique_ptr<runtime::Module> module;
+    left = at;
+    try {
+      module = load();
+    } catch (const std::bad_alloc&) {
+    } catch (const UserError&) {
+    }
+    const bool reached = left.exchange(-1) < 0;
+    failed += !module;
+    if (module) ASSERT_TRUE(same(module->run(inputs), want)) << "after allocation " << at << " failed";
+    if (!reached) break;
+  }
+  EXPECT_GT(failed, 100);
+  EXPECT_TRUE(same(load()->run(inputs), want));
+}
+
 }  // namespace
 }  // namespace stax::session
