@@ -211,6 +211,31 @@ void add_versions_by_points(const loop::Kernel& kernel, const NestForm& form, co
   versions.push_back({schedule_points(kernel, form, other, kMostRows), better.is_constant(1) ? Expr() : better});
 }
 
+/// A version for pictures whose rows along axis `m` leave much of a tile empty, in front of those with tiles along it: `lanes` as they are, all
+/// other axes as rows.
+void add_version_for_short_rows(const loop::Kernel& kernel, const NestForm& form, const Lanes& lanes, int m,
+                                Versions& versions) {
+  const Expr across = form.outer[lanes.axis].extent;
+  if (!across.is_constant() || form.outer.size() < 3 || lanes.layout == Columns::kGroups) return;
+  Expr lines = kernel.context->exprs.constant(1);
+  for (int k = 0; k < static_cast<int>(form.outer.size()); ++k) {
+    if (k == lanes.axis) continue;
+    const auto s = stride_of(kernel, lanes.columns, form.outer[k].var);
+    if (!s || !s->is_constant(0)) return;
+    if (k != m) lines = lines * form.outer[k].extent;
+  }
+  const Expr row = form.outer[m].extent;
+  const auto steps = static_cast<int64_t>(steps_of(form) * kStepCycles);
+  // A tile of four rows takes about half the time of one of eight.
+  const Expr halves =
+      symbolic::ceildiv(row, kMostRows) * 2 - symbolic::less_equal(row, row.table().constant(kMostRows / 2));
+  const Expr better = symbolic::less(
+      symbolic::ceildiv(lines * row, kMostRows) * (2 * steps + 2 * static_cast<int64_t>(kRowAddressCycles)),
+      lines * halves * steps);
+  if (better.is_constant(0)) return;
+  versions.push_back({schedule_points(kernel, form, lanes, kMostRows), better.is_constant(1) ? Expr() : better});
+}
+
 }  // namespace
 
 Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) {
@@ -251,6 +276,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   Expr extent = form.outer[m].extent;
   Versions versions;
   add_versions_by_points(kernel, form, lanes, versions);
+  add_version_for_short_rows(kernel, form, lanes, m, versions);
   if (!versions.empty() && !versions.back().guard) return versions;
   for (int64_t rows : kRows) {
     Expr guard = row_guard(extent, rows);
