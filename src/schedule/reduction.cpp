@@ -1,37 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions. Two forms, told apart by what is contiguous in memory:
 //   inner   the last reduction axis is: its loop runs in lanes, and the lanes are combined at the end of a row;
-//   outer   the last result axis is (or neither): a strip of results is kept in registers while the reduction loops run over it.
+//   outer   a result axis is (the last one, if none): a strip of results along it is kept in registers while the reduction loops run over it.
+#include <algorithm>
+
 #include "schedule/schedule.h"
 #include "schedule/step_list.h"
 
 namespace stax::schedule {
 namespace {
 constexpr int64_t kStrip = 64;  // results of one strip: four vectors of accumulators
+constexpr int64_t kTiny = 8;    // elements that are no work for lanes
 }  // namespace
 
 Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form) {
   if (form.reductions.empty() || form.accumulators != 1 || form.has_if) return {};
   StepList steps(names_of(form.outer));
+  const auto contiguous_loads = [&](symbolic::Expr var) {
+    return std::count_if(form.inner_loads.begin(), form.inner_loads.end(), [&](ir::Scalar load) {
+      const auto s = stride_of(kernel, load, var);
+      return s && s->is_constant(1);
+    });
+  };
   const loop::For& last_reduction = form.reductions.back();
-  int along_reduction = 0, along_row = 0;  // loads with unit stride
-  for (ir::Scalar load : form.inner_loads) {
-    if (auto s = stride_of(kernel, load, last_reduction.var); s && s->is_constant(1)) ++along_reduction;
-    if (!form.outer.empty())
-      if (auto s = stride_of(kernel, load, form.outer.back().var); s && s->is_constant(1)) ++along_row;
-  }
+  const auto along_reduction = contiguous_loads(last_reduction.var);
+  const bool tiny_reduction = last_reduction.extent.is_constant() && last_reduction.extent.constant() < kTiny;
+  // The axis of the strips: the last one, where results are neighbours, unless elements are neighbours along another one only.
+  size_t strips = form.outer.size() - 1;
+  if (!form.outer.empty() && contiguous_loads(form.outer.back().var) == 0 && (along_reduction == 0 || tiny_reduction))
+    for (size_t k = 0; k + 1 < form.outer.size(); ++k) {
+      const symbolic::Expr extent = form.outer[k].extent;
+      if (extent.is_constant() && extent.constant() >= kTiny && contiguous_loads(form.outer[k].var) > 0) strips = k;
+    }
   std::string lanes = std::to_string(lanes_of(kernel));
-  bool tiny_reduction = last_reduction.extent.is_constant() && last_reduction.extent.constant() < 8;
-  bool tiny_row =
-      form.outer.empty() || (form.outer.back().extent.is_constant() && form.outer.back().extent.constant() < 8);
-  bool inner = form.outer.empty() || tiny_row || (along_reduction > 0 && along_row == 0 && !tiny_reduction);
+  const bool tiny_row =
+      form.outer.empty() || (form.outer[strips].extent.is_constant() && form.outer[strips].extent.constant() < kTiny);
+  const bool inner =
+      tiny_row || (along_reduction > 0 && contiguous_loads(form.outer[strips].var) == 0 && !tiny_reduction);
   if (inner) {
     steps.step("vectorize " + last_reduction.var.symbol().name + " " + lanes);
     steps.parallelize_first(form.outer.size());
     return {{steps.str(), {}}};
   }
-  std::string row = form.outer.back().var.symbol().name;
-  bool exact = form.outer.back().extent.is_constant() && form.outer.back().extent.constant() <= kStrip;
+  const std::string row = form.outer[strips].var.symbol().name;
+  const bool exact = form.outer[strips].extent.is_constant() && form.outer[strips].extent.constant() <= kStrip;
+  if (strips + 1 != form.outer.size()) steps.move(row, form.outer.size() - 1);
   if (exact) {
     steps.step("sink " + row);
     steps.step("vectorize " + row + " " + lanes);
