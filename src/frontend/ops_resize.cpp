@@ -4,7 +4,7 @@
 //
 // Scales and sizes may arrive at run time: extents are then integers computed by a small op and read on the host, and the
 // scale is loaded where it is used. Coordinates are f32, each quotient rounded once: which neighbour is the nearest one, and
-// how large the output is, hangs on ties (0.7f * 10 is 7).
+// how large the output is, hangs on ties (0.7f * 10 is 7). The one sum of several terms (half_pixel_symmetric) is made in f64.
 //   nearest, linear (up to three axes)   one map
 //   else                                  one pass an axis, in f32 between them
 #include <bit>
@@ -19,6 +19,8 @@ namespace {
 using ir::ScalarOp;
 
 constexpr DType kF = DType::kF32;
+// What lies as near as this to the middle of two neighbours is taken for a tie: a quotient by a rounded scale misses it.
+constexpr double kTie = 1e-6;
 
 /// What happens along one axis.
 struct Along {
@@ -53,9 +55,11 @@ Scalar coordinate(Body& body, const Resize& r, const Along& a, Expr i) {
   if (r.coordinates == "align_corners")
     return ir::select(several, rounded_quotient(number(i * (a.in - 1)), number(a.out - 1)), f32(body, 0));
   if (r.coordinates == "half_pixel_symmetric") {
+    const auto wide = [&](Scalar x) { return ir::cast(DType::kF64, x); };
     const Scalar adjustment = rounded_quotient(number(a.out), rounded_product(a.scale(body), number(a.in)));
-    const Scalar offset = rounded_product(number(a.in) * f32(body, 0.5), rounded_difference(f32(body, 1), adjustment));
-    return rounded_sum(offset, half_pixel());
+    const Scalar half = body.number(DType::kF64, 0.5), one = body.number(DType::kF64, 1);
+    const Scalar offset = wide(number(a.in)) * half * (one - wide(adjustment));
+    return ir::cast(kF, offset + wide(number(i) + f32(body, 0.5)) / wide(a.scale(body)) - half);
   }
   // tf_crop_and_resize
   const Scalar start = a.start(body), end = a.end(body), last = number(a.in - 1);
@@ -70,16 +74,16 @@ Scalar in_range(Body& body, const Along& a, Scalar i) {
 }
 
 Scalar nearest_index(Body& body, const Resize& r, const Along& a, Scalar x) {
-  const Scalar floor = ir::unary(ScalarOp::kFloor, x), one = f32(body, 1), half = f32(body, 0.5);
+  const Scalar floor = ir::unary(ScalarOp::kFloor, x), one = f32(body, 1);
   Scalar at;
   if (r.nearest == "floor")
     at = floor;
   else if (r.nearest == "ceil")
     at = ir::unary(ScalarOp::kCeil, x);
   else if (r.nearest == "round_prefer_ceil")
-    at = ir::select(ir::less(x - floor, half), floor, floor + one);
+    at = ir::select(ir::less(x - floor, f32(body, 0.5 - kTie)), floor, floor + one);
   else if (r.nearest == "round_prefer_floor")
-    at = ir::select(ir::less(half, x - floor), floor + one, floor);
+    at = ir::select(ir::less(f32(body, 0.5 + kTie), x - floor), floor + one, floor);
   // Before opset 11: the index that the scaled one comes from.
   else
     at = ir::select(ir::less(a.scale(body), one), ir::unary(ScalarOp::kCeil, x), floor);

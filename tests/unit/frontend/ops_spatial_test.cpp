@@ -135,6 +135,21 @@ TEST(Resize, NearestBreaksTiesAsAsked) {
   expect_tensor(resize("ceil"), {4}, {1, 2, 2, 2});
 }
 
+TEST(Resize, ATieIsOneThoughTheScaleIsRounded) {
+  // 1 / (2.0f / 7) is 3.4999998 and stands for 3.5.
+  const auto resize = [&](const char* mode) {
+    return apply("Resize", {counting({7}), kNone, kNone, ints({2})},
+                 {{"nearest_mode", mode}, {"coordinate_transformation_mode", "asymmetric"}});
+  };
+  expect_tensor(resize("round_prefer_ceil"), {2}, {0, 4});
+  expect_tensor(resize("round_prefer_floor"), {2}, {0, 3});
+  expect_tensor(resize("floor"), {2}, {0, 3});
+  // The fourth of 25 elements lies at 2 of 17.
+  const Literal y = apply("Resize", {counting({17}), kNone, floats({1}, {1.5})},
+                          {{"nearest_mode", "floor"}, {"coordinate_transformation_mode", "half_pixel_symmetric"}});
+  EXPECT_EQ(y.at(3).f, 2);
+}
+
 TEST(Resize, SizesArriveAtRunTime) {
   const Literal x = floats({1, 1, 2}, {0, 4});
   expect_tensor(apply("Resize", {x, kNone, kNone, ints({1, 1, 4})}, {{"mode", "linear"}}), {1, 1, 4}, {0, 1, 3, 4});
