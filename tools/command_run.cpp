@@ -53,16 +53,19 @@ void print_summary(const std::string& file, const session::Session& session, con
   }
 }
 
-void print_profile(const program::Program& program, const std::vector<int64_t>& ns) {
+void print_profile(const program::Program& program, const std::vector<runtime::KernelUse>& uses) {
   std::vector<std::pair<int64_t, size_t>> order;
   int64_t total = 0;
-  for (size_t k = 0; k < ns.size(); ++k)
-    if (ns[k] > 0) order.emplace_back(ns[k], k), total += ns[k];
+  for (size_t k = 0; k < uses.size(); ++k)
+    if (uses[k].ns > 0) order.emplace_back(uses[k].ns, k), total += uses[k].ns;
   std::sort(order.rbegin(), order.rend());
-  for (auto [t, k] : order)
-    std::printf("  %10.1f us %5.1f %%  %-20s %s\n", static_cast<double>(t) / 1e3,
-                100.0 * static_cast<double>(t) / static_cast<double>(total), program.kernels[k].name.c_str(),
-                program.kernels[k].source.c_str());
+  for (auto [t, k] : order) {
+    const auto ns = static_cast<double>(t);
+    std::printf("  %10.1f us %5.1f %% %8.3f MB %7.1f GB/s %7.1f Gop/s  %-20s %s\n", ns / 1e3,
+                100.0 * ns / static_cast<double>(total), static_cast<double>(uses[k].bytes) / 1e6,
+                static_cast<double>(uses[k].bytes) / ns, static_cast<double>(uses[k].operations) / ns,
+                program.kernels[k].name.c_str(), program.kernels[k].source.c_str());
+  }
 }
 
 /// Where the results of an input file go.
@@ -142,7 +145,7 @@ int run(const RunOptions& o) {
         for (uint32_t k : statistics.versions_used)
           entry["versions_used"][p->kernels[k].family] = p->kernels[k].version;
       if (!o.quiet) print_summary(file, *session, outputs, latencies.back());
-      if (o.profile && session->program()) print_profile(*session->program(), statistics.kernel_ns);
+      if (o.profile && session->program()) print_profile(*session->program(), statistics.kernels);
     } catch (const UserError& e) {
       std::string text = e.what();
       std::fprintf(stderr, "stax: %s%s\n", text.find(file) == std::string::npos ? (file + ": ").c_str() : "",

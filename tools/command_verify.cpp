@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <random>
 
 #include "commands.h"
+#include "random_inputs.h"
 #include "session/npz.h"
 #include "support/error.h"
 
@@ -16,7 +16,7 @@ namespace {
 using runtime::Item;
 using runtime::Tensor;
 
-constexpr int kRandomCalls = 3, kDraws = 300;
+constexpr int kRandomCalls = 3;
 
 struct VerifyOptions {
   std::string model;
@@ -48,58 +48,6 @@ std::string difference(const Tensor& got, const Tensor& want) {
     }
   }
   return {};
-}
-
-// Random inputs for a graph: one extent for each symbol, small numbers, indices that are in range more often than not.
-std::vector<Item> random_inputs(tensor::Graph& graph, std::mt19937_64& rng) {
-  std::unordered_map<const symbolic::ExprNode*, int64_t> extents;
-  std::vector<Item> items;
-  for (const auto& input : graph.inputs) {
-    const tensor::Type& type = input.value->type;
-    if (!type.is_tensor()) user_error("random inputs cannot be drawn for the sequence '{}'; give --inputs", input.name);
-    Item item;
-    item.tensor.dtype = type.dtype;
-    for (symbolic::Expr e : type.extents) {
-      if (!e.is_constant() && !extents.count(e.node())) {
-        auto range = e.symbol().range;
-        extents[e.node()] = std::uniform_int_distribution<int64_t>(
-            std::max<int64_t>(1, range.lo), std::min<int64_t>(std::max<int64_t>(range.lo, 24), range.hi))(rng);
-      }
-      item.tensor.extents.push_back(e.is_constant() ? e.constant() : extents[e.node()]);
-    }
-    size_t bytes = item.tensor.bytes();
-    item.tensor.owner = std::shared_ptr<void>(std::aligned_alloc(64, (bytes + 64) / 64 * 64), std::free);
-    item.tensor.data = item.tensor.owner.get();
-    std::normal_distribution<double> normal;
-    for (size_t k = 0; k < bytes / ir::byte_size(type.dtype); ++k) {
-      ir::Value64 v{};
-      if (ir::is_float(type.dtype))
-        v.f = normal(rng);
-      else
-        v.i = static_cast<int64_t>(rng() % 2);
-      ir::store_element(type.dtype, item.tensor.owner.get(), static_cast<int64_t>(k), v);
-    }
-    items.push_back(std::move(item));
-  }
-  return items;
-}
-
-// Draws until the model takes what was drawn: extents may have to be related, indices in range.
-std::vector<Item> legal_inputs(tensor::Graph& graph, session::Session& reference, std::mt19937_64& rng) {
-  std::string why;
-  for (int draw = 0; draw < kDraws; ++draw) {
-    std::vector<Item> items = random_inputs(graph, rng);
-    try {
-      reference.run(items, nullptr);
-      return items;
-    } catch (const UserError& e) {
-      why = e.what();
-    }
-  }
-  user_error(
-      "the model takes none of {} random inputs; narrow their extents with --dim, or give --inputs. The last was "
-      "refused by {}",
-      kDraws, why);
 }
 
 int verify(const VerifyOptions& o) {

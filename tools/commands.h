@@ -17,6 +17,7 @@ namespace stax::tool {
 using Action = std::function<int()>;
 
 void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions);
+void add_bench(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_compile(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_dump(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_doctor(CLI::App& app, std::map<CLI::App*, Action>& actions);

@@ -13,6 +13,7 @@ constexpr const char* kAbout =
     "Stax compiles tensor models of dynamic shape once and runs them at every shape.\n"
     "  stax run model.onnx --inputs a.npz --outputs out      run a model on the arrays of a.npz\n"
     "  stax compile model.onnx -o model.stax                 compile it into a file that needs no compiler\n"
+    "  stax bench model.onnx --sweep seq=1..512:log          where the time goes, kernel by kernel\n"
     "  stax verify model.onnx                                do all levels of the compiler agree?\n"
     "  stax bisect model.onnx --inputs a.npz                 which pass, kernel and version is wrong?\n"
     "  stax COMMAND --help                                   what a command takes, with examples";
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(0, 1);
   std::map<CLI::App*, tool::Action> actions;
   tool::add_run(app, actions);
+  tool::add_bench(app, actions);
   tool::add_compile(app, actions);
   tool::add_dump(app, actions);
   tool::add_doctor(app, actions);

@@ -218,6 +218,7 @@ class ProgramBuilder {
       if (last) break;
     }
     step.work = expr(lowered.work);
+    step.operations = expr(lowered.operations);
     step.empty_if_zero = expr(lowered.written);
     step.source = op.source;
     add_step(std::move(step));

@@ -288,6 +288,12 @@ size_t node_count(Scalar root) {
   return count;
 }
 
+size_t operation_count(Scalar root) {
+  size_t count = 0;
+  visit(root, [&](Scalar x) { count += x->kind == ScalarKind::kOp; });
+  return count;
+}
+
 bool has_load(Scalar root) {
   bool found = false;
   visit(root, [&](Scalar x) { found = found || x->kind == ScalarKind::kLoad; });

@@ -130,7 +130,8 @@ void visit(Scalar root, const std::function<void(Scalar)>& visit);
 /// (or the node itself). Index expressions are substituted by `indices` first. Unchanged trees keep their pointer.
 Scalar rewrite(Scalar root, const symbolic::Substitution& indices, const std::function<Scalar(Scalar)>& rewrite);
 Scalar substitute(Scalar root, const symbolic::Substitution& indices);
-size_t node_count(Scalar root);  // distinct nodes
+size_t node_count(Scalar root);       // distinct nodes
+size_t operation_count(Scalar root);  // distinct nodes that compute: no loads, constants, casts, indices
 bool has_load(Scalar root);
 
 Scalar parse_scalar(Context& context, const std::string& text,

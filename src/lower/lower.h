@@ -19,6 +19,8 @@ struct LoweredKernel {
   /// About how many scalar operations the kernel does, and the number of elements it writes; over the graph's symbols.
   symbolic::Expr work;
   symbolic::Expr written;
+  /// How many scalar operations it has to do: those of its definition, a multiplication and an addition counting two, an elementary function one.
+  symbolic::Expr operations;
 };
 
 /// Compute -> one kernel. Adjacent axes that every operand walks alike are merged first (collapse_axes.cpp), so that the loops are few and long.

@@ -42,6 +42,19 @@ int add_buffer(loop::Kernel& kernel, KernelScope& scope, const std::string& name
   return static_cast<int>(kernel.buffers.size()) - 1;
 }
 
+Expr count_of(tensor::Graph& graph, const std::vector<tensor::Axis>& axes) {
+  Expr n = graph.exprs().constant(1);
+  for (const tensor::Axis& a : axes) n = n * a.extent;
+  return n;
+}
+
+Expr operations_of(tensor::Graph& graph, const tensor::Compute& c) {
+  const Expr points = count_of(graph, c.axes);
+  const int64_t each = static_cast<int64_t>(ir::operation_count(c.body)) + (c.reductions.empty() ? 0 : 1);
+  const int64_t last = c.epilogue ? static_cast<int64_t>(ir::operation_count(c.epilogue)) : 0;
+  return points * count_of(graph, c.reductions) * each + points * last;
+}
+
 loop::Combiner loop_combiner(Combiner c) {
   switch (c) {
     case Combiner::kSum: return loop::Combiner::kSum;

@@ -18,6 +18,11 @@ Loops make_loops(KernelScope& scope, loop::Kernel& kernel, const std::vector<ten
 int add_buffer(loop::Kernel& kernel, KernelScope& scope, const std::string& name, ir::DType dtype,
                const std::vector<symbolic::Expr>& extents, bool written);
 
+/// The number of points of axes.
+symbolic::Expr count_of(tensor::Graph& graph, const std::vector<tensor::Axis>& axes);
+/// The scalar operations of a definition: those of the body and one of the combiner for each point, those of the epilogue for each result.
+symbolic::Expr operations_of(tensor::Graph& graph, const tensor::Compute& c);
+
 /// Not for kNone and arg*.
 loop::Combiner loop_combiner(tensor::Combiner c);
 

@@ -429,12 +429,14 @@ class RowLowering {
     tensor::Graph& graph = *op_.block->graph;
     out_.work = graph.exprs().constant(0);
     out_.written = graph.exprs().constant(0);
+    out_.operations = graph.exprs().constant(0);
     for (const Member& m : members_) {
       Expr points = graph.exprs().constant(1);
       for (const std::vector<Axis>* list : {&m.compute.axes, &m.compute.reductions}) {
         for (const Axis& a : *list) points = points * a.extent;
       }
       out_.work = out_.work + points * static_cast<int64_t>(ir::node_count(m.compute.body));
+      out_.operations = out_.operations + operations_of(graph, m.compute);
     }
     for (int value : group_.outputs) {
       Expr count = graph.exprs().constant(1);

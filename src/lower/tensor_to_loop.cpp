@@ -62,12 +62,6 @@ Scalar neutral(ir::ScalarTable& t, Combiner c, DType d) {
   STAX_UNREACHABLE();
 }
 
-Expr count_of(tensor::Graph& graph, const std::vector<Axis>& axes) {
-  Expr n = graph.exprs().constant(1);
-  for (const Axis& a : axes) n = n * a.extent;
-  return n;
-}
-
 // Whether a body is a product of two loads under casts and offsets: what a contraction or convolution sums.
 bool is_product(Scalar body) {
   while (body->kind == ScalarKind::kCast) body = body->args[0];
@@ -194,6 +188,7 @@ LoweredKernel lower_compute(const tensor::Op& op) {
   out.param_values = scope->param_values();
   out.written = count_of(graph, c.axes);
   out.work = out.written * count_of(graph, c.reductions) * static_cast<int64_t>(cost);
+  out.operations = operations_of(graph, c);
   return out;
 }
 
@@ -223,6 +218,8 @@ LoweredKernel lower_scatter(const tensor::Op& op) {
   out.param_values = scope->param_values();
   out.written = count_of(graph, s.axes);
   out.work = out.written * static_cast<int64_t>(ir::node_count(s.value) + 4);
+  out.operations =
+      out.written * static_cast<int64_t>(ir::operation_count(s.value) + (s.mode == Combiner::kNone ? 0 : 1));
   return out;
 }
 
@@ -270,6 +267,7 @@ LoweredKernel lower_prefix_scan(const tensor::Op& op) {
   for (Expr e : type.extents) n = n * e;
   out.written = n;
   out.work = n * 3;
+  out.operations = n;
   return out;
 }
 

@@ -75,13 +75,13 @@ struct KernelSpec {    // one version of a kernel
   std::string loop_text;     // loop IR, for the loop device, dumps and bisect
   std::string source;        // the first op it came from
   bool flush_denormals = false;
-  std::string thread_text;      // thread IR, of GPUs
-  std::string code_format;      // "opencl", "ptx", "cuda", "hip" or empty
-  std::string code;             // text in that format
+  std::string thread_text;          // thread IR, of GPUs
+  std::string code_format;          // "opencl", "ptx", "cuda", "hip" or empty
+  std::string code;                 // text in that format
   int64_t static_shared_bytes = 0;  // of GPUs
-  uint32_t index_bits = 64;     // of GPUs: 32 or 64, the width of parameters
-  bool reports_faults = false;  // its last argument is a fault record
-  std::string decisions;        // why it is scheduled so, a line each
+  uint32_t index_bits = 64;         // of GPUs: 32 or 64, the width of parameters
+  bool reports_faults = false;      // its last argument is a fault record
+  std::string decisions;            // why it is scheduled so, a line each
 };
 
 struct LaunchVersion {
@@ -108,6 +108,7 @@ struct LaunchStep {
   ExprRef work = kNone;           // about how many scalar operations all of it is; decides how many threads it gets
   ExprRef empty_if_zero = kNone;  // 0 at run time: nothing to launch
   std::string source;             // for the message of a failed index
+  ExprRef operations = kNone;     // how many scalar operations its definition has, for profiles
 };
 struct CopyStep {
   ValueRef from = kNone, to = kNone;

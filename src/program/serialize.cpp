@@ -18,7 +18,7 @@ namespace stax::program {
 namespace {
 
 constexpr char kMagic[8] = {'S', 'T', 'A', 'X', 'P', 'R', 'O', 'G'};
-constexpr uint32_t kFormat = 4;
+constexpr uint32_t kFormat = 5;
 constexpr size_t kHeader = 32;
 
 template <class T>
@@ -147,8 +147,8 @@ void fields(A& a, OutputSpec& v) {
 }
 template <class A>
 void fields(A& a, KernelSpec& v) {
-  all(a, v.name, v.family, v.version, v.kernel_class, v.entry, v.loop_text, v.source, v.flush_denormals,
-      v.thread_text, v.code_format, v.code, v.static_shared_bytes, v.index_bits, v.reports_faults, v.decisions);
+  all(a, v.name, v.family, v.version, v.kernel_class, v.entry, v.loop_text, v.source, v.flush_denormals, v.thread_text,
+      v.code_format, v.code, v.static_shared_bytes, v.index_bits, v.reports_faults, v.decisions);
 }
 template <class A>
 void fields(A& a, ExtentBinding& v) {
@@ -164,12 +164,12 @@ void fields(A& a, BlockSpec& v) {
 }
 template <class A>
 void fields(A& a, LaunchVersion& v) {
-  all(a, v.kernel, v.guard, v.necessary, v.iterations, v.scratch_bytes, v.grid[0], v.grid[1], v.grid[2], v.block, v.shared_bytes,
-      v.divisors, v.scratch);
+  all(a, v.kernel, v.guard, v.necessary, v.iterations, v.scratch_bytes, v.grid[0], v.grid[1], v.grid[2], v.block,
+      v.shared_bytes, v.divisors, v.scratch);
 }
 template <class A>
 void exact(A& a, LaunchStep& v) {
-  all(a, v.versions, v.arguments, v.results, v.params, v.work, v.empty_if_zero, v.source);
+  all(a, v.versions, v.arguments, v.results, v.params, v.work, v.operations, v.empty_if_zero, v.source);
 }
 template <class A>
 void exact(A& a, CopyStep& v) {
@@ -231,8 +231,8 @@ void fields(A& a, Step& v) {
 
 template <class A>
 void describe(A& a, Program& p) {
-  all(a, p.build, p.target, p.symbols, p.symbol_points, p.exprs.nodes(), p.values, p.inputs, p.outputs, p.blocks, p.kernels,
-      p.warnings);
+  all(a, p.build, p.target, p.symbols, p.symbol_points, p.exprs.nodes(), p.values, p.inputs, p.outputs, p.blocks,
+      p.kernels, p.warnings);
 }
 
 size_t aligned(size_t n) { return (n + 63) / 64 * 64; }

@@ -58,6 +58,7 @@ void for_each_expr(const Step& step, const std::function<void(ExprRef)>& f) {
   if (const auto* s = std::get_if<LaunchStep>(&step)) {
     for (ExprRef e : s->params) f(e);
     f(s->work), f(s->empty_if_zero);
+    if (s->operations != kNone) f(s->operations);
     for (const LaunchVersion& v : s->versions) {
       f(v.iterations);
       if (v.scratch_bytes != kNone) f(v.scratch_bytes);

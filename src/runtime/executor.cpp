@@ -156,7 +156,7 @@ void Context::call(std::span<const Item> inputs, std::vector<Item>& outputs, Cal
   profile_ = profile && statistics;
   launches_ = 0;
   if (statistics) used_.assign(program_.kernels.size(), false);
-  if (profile_) statistics->kernel_ns.assign(program_.kernels.size(), 0);
+  if (profile_) statistics->kernels.assign(program_.kernels.size(), {});
   int64_t start = now_ns();
   bind_inputs(inputs);
   plan_first_segment();
@@ -387,7 +387,12 @@ void Context::run_step(const LaunchStep& s) {
   launched_ = true;
   if (profile_) {
     shared_.device->synchronize();
-    statistics_->kernel_ns[version.kernel] += now_ns() - start;
+    KernelUse& use = statistics_->kernels[version.kernel];
+    use.ns += now_ns() - start;
+    ++use.launches;
+    if (s.operations != kNone) use.operations += value(s.operations);
+    for (ValueRef v : s.arguments)
+      if (program_.values[v].bytes != kNone) use.bytes += value(program_.values[v].bytes);
   }
   ++launches_;
   if (statistics_) used_[version.kernel] = true;

@@ -74,10 +74,17 @@ struct Statistics {
   std::atomic<int64_t> launches{0}, plan_hits{0}, plan_misses{0}, peak_bytes{0};
 };
 
+/// What a kernel did in one call.
+struct KernelUse {
+  int64_t launches = 0, ns = 0;
+  int64_t bytes = 0;       // of all arguments, each once a launch
+  int64_t operations = 0;  // scalar ones, of the kernel's definition
+};
+
 struct CallStatistics {
   int64_t launches = 0;
   int64_t dispatch_ns = 0;              // binding of shapes, plan look-up or planning
-  std::vector<int64_t> kernel_ns;       // with profiling: by kernel
+  std::vector<KernelUse> kernels;       // with profiling: by kernel
   std::vector<uint32_t> versions_used;  // kernels (versions) launched, each once
 };
 

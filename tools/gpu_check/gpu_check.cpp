@@ -169,10 +169,10 @@ class Check {
       runtime::CallStatistics statistics;
       gpu.run(inputs, &statistics, true);
       double sum = 0;
-      for (size_t n = 0; n < statistics.kernel_ns.size(); ++n) {
-        sum += static_cast<double>(statistics.kernel_ns[n]) / 1e3;
-        if (statistics.kernel_ns[n] > 0)
-          kernels[program.kernels[n].name] = static_cast<double>(statistics.kernel_ns[n]) / 1e3;
+      for (size_t n = 0; n < statistics.kernels.size(); ++n) {
+        const double us = static_cast<double>(statistics.kernels[n].ns) / 1e3;
+        sum += us;
+        if (us > 0) kernels[program.kernels[n].name] = us;
       }
       kernels_us.push_back(sum);
     }
