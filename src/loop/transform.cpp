@@ -42,6 +42,7 @@ constexpr Verb kVerbs[] = {
     {"compute_at", 2, 2, 0, compute_at},
     {"double_buffer", 2, 2, 0, double_buffer},
     {"split_reduction", 4, 4, 2, split_reduction},
+    {"split_scan", 4, 4, 3, split_scan},
     {"prefetch", 3, 6, 0, prefetch},
 };
 

@@ -38,6 +38,8 @@
 //   compute_at 5 i                  moves the nest that produces local buffer slot 5 into loop i, for the part that an iteration needs
 //   double_buffer 5 i               local buffer slot 5, filled in each iteration of i, gets two halves, the next filled one iteration ahead
 //   split_reduction r 4 -> ro ri    r's updates go to 4 partial accumulators combined after the loop, in a fixed order
+//   split_scan s 256 4 -> so        a running sum in tiles of 256 lanes with 4 elements each: loops so_sum (inside so_e), so_step0 .. so_step7 and so_out
+//                                   (inside so_f) over lanes, in a fixed order of combination
 //   prefetch 1 r 8                  iterations of r hint what they will read of global buffer slot 1 eight iterations on: to the first-level cache
 //   prefetch 1 r next c [over o]    and what the next iteration of c will read of it: to the second-level cache, the work spread over the
 //                                   iterations of o. What an iteration of r reads is contiguous, and (for next) so is all that r reads.

@@ -96,6 +96,7 @@ Kernel cache(Edit edit);
 Kernel compute_at(Edit edit);
 Kernel double_buffer(Edit edit);
 Kernel split_reduction(Edit edit);
+Kernel split_scan(Edit edit);
 Kernel prefetch(Edit edit);
 
 }  // namespace stax::loop

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "loop/transform.h"
+#include "schedule/gpu_ordered.h"
 #include "schedule/gpu_steps.h"
 
 namespace stax::schedule {
@@ -33,7 +34,10 @@ class GpuScheduler {
       : kernel_(kernel), target_(target), form_(analyze(kernel)) {}
 
   std::vector<GpuVersion> run() {
-    if (kernel_.kernel_class == "scatter") return {serial("points may meet: their order is the meaning")};
+    if (kernel_.kernel_class == "scatter") return scatter_versions(kernel_);
+    if (kernel_.kernel_class == "scan") {
+      if (auto versions = scan_versions(kernel_, target_); !versions.empty()) return versions;
+    }
     std::vector<GpuVersion> versions;
     if (kernel_.kernel_class == "rows" || kernel_.kernel_class == "attention") return rows();
     if (form_.matches && form_.reductions.empty() && !form_.has_if && !form_.outer.empty()) {

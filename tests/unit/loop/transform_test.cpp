@@ -324,6 +324,42 @@ TEST(SplitReduction, KeepsTheResults) {
   expect_illegal(kMatmul, "split_reduction i 4 -> io ii", "split_reduction i 4", "loop i");
 }
 
+TEST(SplitScan, KeepsTheResults) {
+  const auto scan = [](const char* combiner, const char* at, bool exclusive) {
+    const std::string update = fmt::format("%2[] {}= load0[i, {}]", combiner, at),
+                      store = fmt::format("%1[i, {}] = load2[]", at);
+    return fmt::format(R"(kernel @scan scan {{
+    param n 0 .. 1000
+    param m 0 .. 1000
+    argument 0 @x i32 [n, m]
+    argument 1 @y i32 [n, m] written
+    local 2 @acc i32 [] written
+    for i in n {{
+      allocate 2 {{
+        %2[] = {}:i32
+        for s in m {{
+          {}
+          {}
+        }}
+      }}
+    }}
+  }})",
+                       combiner == std::string("sum")    ? 0
+                       : combiner == std::string("prod") ? 1
+                                                         : -2147483648,
+                       exclusive ? store : update, exclusive ? update : store);
+  };
+  expect_schedule(scan("sum", "s", false), "split_scan s 4 2 -> so");
+  expect_schedule(scan("sum", "m - 1 - s", true), "split_scan s 8 1 -> so; unroll so_f");
+  expect_schedule(scan("prod", "s", true),
+                  "split_scan s 2 3 -> so; thread so_sum; thread so_step0; thread so_out; parallelize i");
+  expect_schedule(scan("max", "s", false), "split_scan s 16 4 -> so; thread so_sum; thread so_step3; thread so_out");
+  expect_illegal(scan("sum", "s", false), "split_scan s 6 2 -> so", "split_scan s 6", "no power of two");
+  expect_illegal(scan("sum", "s", false), "split_scan i 4 2 -> so", "split_scan i 4", "no scan");
+  expect_illegal(scan("sum", "0", false), "split_scan s 4 2 -> so", "split_scan s 4", "not independent");
+  expect_illegal(kMatmul, "split_scan r 4 2 -> so", "split_scan r 4", "no scan");
+}
+
 TEST(Schedule, Text) {
   const auto steps = parse_schedule("split i 8 -> io ii separate it\n  # a comment\ninterchange io j ; sink ii");
   ASSERT_EQ(steps.size(), 3u);

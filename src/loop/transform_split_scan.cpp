@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// split_scan s 4 2 -> so
+//
+// A running sum makes each element wait for the one before. In tiles of 4 x 2 elements, 4 lanes sum 2 elements each, their sums are scanned in log2(4)
+// steps, and each lane runs over its 2 elements again, from what comes before them:
+//
+//   for s in n { acc[] sum= x[s]; y[s] = acc[] }
+//   -> allocate a[4], b[4] {
+//        for so in ceil(n/8) {
+//          for so_sum in 4 { allocate part[] { part[] = 0; for so_e in 2 { if s < n { part[] sum= x[s] } }; a[so_sum] = part[] } }
+//          for so_step0 in 4 { b[so_step0] = so_step0 < 1 ? a[so_step0] : a[so_step0 - 1] + a[so_step0] }
+//          for so_step1 in 4 { a[so_step1] = so_step1 < 2 ? b[so_step1] : b[so_step1 - 2] + b[so_step1] }
+//          for so_out in 4 { allocate run[] { run[] = so_out < 1 ? acc[] : acc[] + a[so_out - 1];
+//                                             for so_f in 2 { if s < n { run[] sum= x[s]; y[s] = run[] } } } }
+//          acc[] sum= a[3]
+//        }
+//      }
+//
+// with s = (so*4 + lane)*2 + so_e or so_f. The loops over lanes are independent, so they can be threads of a block. The order in which elements are combined
+// is fixed by the two numbers; it differs from the order before.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "loop/dependence.h"
+#include "loop/transform_step.h"
+
+namespace stax::loop {
+
+namespace {
+
+class ScanSplitter {
+ public:
+  ScanSplitter(Edit& edit, const For& loop, const LoopScope& outer) : edit_(edit), loop_(loop) { find_scan(outer); }
+
+  Stmt run(int64_t lanes, int64_t each) {
+    ir::Context& context = edit_.context();
+    auto& exprs = context.exprs;
+    const std::string& name = edit_.word(3);
+    const DType t = edit_.kernel.buffers[static_cast<size_t>(acc_)].dtype;
+    const Expr width = exprs.constant(lanes), count = trip_count(loop_.extent);
+    const Expr tile = edit_.new_loop(name, symbolic::ceildiv(count, lanes * each));
+    int now = edit_.new_local(name + "_a", t, {width}), next = edit_.new_local(name + "_b", t, {width});
+    const int slots[] = {now, next};
+    const auto at = [&](Expr e) { return std::vector<Scalar>{context.scalars.index(e)}; };
+    const auto load = [&](int slot, Expr e) { return context.scalars.load(slot, t, at(e)); };
+    const auto whole = [&](int slot) { return context.scalars.load(slot, t, std::vector<Scalar>{}); };
+    Block body;
+
+    // What each lane has by itself.
+    const Expr lane = edit_.new_loop(name + "_sum", width);
+    const int part = edit_.new_local(name + "_part", t, {});
+    Stmt sum = make(Update{part, {}, update_->combiner, update_->value});
+    sum = elements(name + "_e", lane, tile, lanes, each, std::move(sum));
+    Block own{{make(Store{part, {}, neutral(context, update_->combiner, t)}), std::move(sum),
+               make(Store{now, at(lane), whole(part)})}};
+    body.statements.push_back(serial(lane, width, make(Allocate{part, make(std::move(own))})));
+
+    // What all lanes up to each have.
+    int step = 0;
+    for (int64_t distance = 1; distance < lanes; distance *= 2, ++step) {
+      const Expr to = edit_.new_loop(fmt::format("{}_step{}", name, step), width);
+      const Scalar both = combine(update_->combiner, load(now, to - distance), load(now, to));
+      body.statements.push_back(
+          serial(to, width, make(Store{next, at(to), if_less(to, distance, load(now, to), both)})));
+      std::swap(now, next);
+    }
+
+    // Once more over the elements, from what is in front of them.
+    NestCopier copier(edit_);
+    const Expr out = edit_.new_loop(name + "_out", width);
+    const int running = edit_.new_local(name + "_run", t, {});
+    Stmt again =
+        map_accesses(copier.copy(loop_.body), acc_, running, [](const std::vector<Scalar>& index) { return index; });
+    again = elements(name + "_f", out, tile, lanes, each, std::move(again));
+    const Scalar before = combine(update_->combiner, whole(acc_), load(now, out - 1));
+    Block rest{{make(Store{running, {}, if_less(out, 1, whole(acc_), before)}), std::move(again)}};
+    body.statements.push_back(serial(out, width, make(Allocate{running, make(std::move(rest))})));
+
+    body.statements.push_back(make(Update{acc_, {}, update_->combiner, load(now, width - 1)}));
+    Stmt result = serial(tile, symbolic::ceildiv(count, lanes * each), make(std::move(body)));
+    for (int slot : slots) result = make(Allocate{slot, std::move(result)});
+    return result;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& reason) const { edit_.fail("loop " + loop_name(loop_.var), reason); }
+
+  static Stmt serial(Expr var, Expr extent, Stmt body) {
+    return make(For{var, extent, LoopKind::kSerial, 0, std::move(body)});
+  }
+  Scalar if_less(Expr e, int64_t bound, Scalar then, Scalar otherwise) {
+    ir::Context& context = edit_.context();
+    return context.scalars.op(
+        ir::ScalarOp::kSelect,
+        {condition_of(context, symbolic::less(e, context.exprs.constant(bound))), then, otherwise});
+  }
+  /// The loop over the elements of one lane, with the body at each that there is.
+  Stmt elements(const std::string& name, Expr lane, Expr tile, int64_t lanes, int64_t each, Stmt body) {
+    ir::Context& context = edit_.context();
+    const Expr extent = context.exprs.constant(each), element = edit_.new_loop(name, extent);
+    const Expr s = (tile * lanes + lane) * each + element;
+    body = substitute(body, {{loop_.var.node(), s}});
+    body = make(If{condition_of(context, symbolic::less(s, loop_.extent)), std::move(body), {}});
+    return serial(element, extent, std::move(body));
+  }
+
+  /// The one accumulator that lives outside of the loop, its update, and that nothing else goes from one iteration to another.
+  void find_scan(const LoopScope& outer) {
+    const auto* block = loop_.body->as<Block>();
+    if (block == nullptr) fail("it is no scan: its body is one statement");
+    const std::vector<int> own = slots_allocated_in(loop_.body);
+    for (const Stmt& s : block->statements) {
+      const auto* u = s->as<Update>();
+      if (u == nullptr || edit_.kernel.buffers[static_cast<size_t>(u->slot)].scope != Scope::kLocal ||
+          !u->index.empty())
+        continue;
+      if (std::find(own.begin(), own.end(), u->slot) != own.end()) continue;
+      if (update_ != nullptr) fail("it updates more than one accumulator");
+      update_ = u, acc_ = u->slot;
+    }
+    if (update_ == nullptr) fail("it is no scan: it updates no accumulator in every iteration");
+    for (const Access& a : accesses_in(loop_.body))
+      if (a.slot == acc_ && a.kind == AccessKind::kStore)
+        fail(fmt::format("it overwrites {}", edit_.kernel.buffers[static_cast<size_t>(acc_)].name));
+    int updates = 0;
+    for (const Access& a : accesses_in(loop_.body)) updates += a.slot == acc_ && a.kind == AccessKind::kUpdate;
+    if (updates != 1) fail("it updates its accumulator more than once");
+    std::vector<int> changing = slots_written_in(loop_.body);
+    if (reads_any(update_->value, changing)) fail("what it adds is made in it");
+    // With an accumulator of each iteration's own, iterations are independent.
+    For alone = loop_;
+    alone.body =
+        make(Allocate{acc_, make(Block{{make(Store{acc_,
+                                                   {},
+                                                   neutral(edit_.context(), update_->combiner,
+                                                           edit_.kernel.buffers[static_cast<size_t>(acc_)].dtype)}),
+                                        loop_.body}})});
+    if (const std::string d = find_dependence(edit_.kernel, alone, outer, Reduction::kForbidden); !d.empty())
+      fail("but for the accumulator its iterations are not independent: " + d);
+  }
+
+  Edit& edit_;
+  const For& loop_;
+  const Update* update_ = nullptr;
+  int acc_ = 0;
+};
+
+}  // namespace
+
+Kernel split_scan(Edit edit) {
+  const Expr s = edit.loop(edit.word(0));
+  const int64_t lanes = edit.number(1, 2, 1024), each = edit.number(2, 1, 64);
+  if (!std::has_single_bit(static_cast<uint64_t>(lanes)))
+    edit.fail("loop " + loop_name(s), fmt::format("{} is no power of two", lanes));
+  edit.replace_loops(s, [&](const For& loop, const LoopScope& outer) {
+    edit.require_kind(loop, LoopKind::kSerial);
+    return ScanSplitter(edit, loop, outer).run(lanes, each);
+  });
+  return std::move(edit.kernel);
+}
+
+}  // namespace stax::loop
