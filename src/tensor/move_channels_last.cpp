@@ -170,6 +170,7 @@ class ChannelMover {
     if (moved != channels_.end()) {
       move_last(c.axes, static_cast<size_t>(moved->second));
       move_last(op.result()->type.extents, static_cast<size_t>(moved->second));
+      op.result()->id = graph_.next_value_id();  // its elements lie elsewhere: another value
     }
     if (reads_moved) rewrite_loads(op);
     number_variables(op);

@@ -49,6 +49,19 @@ def test_levels_that_agree(folder):
     assert not list(folder.glob("stax-repro*"))
 
 
+def test_convolutions_of_equal_extents(folder):
+    """Where channels, rows and columns are as many, a value that is laid out otherwise has the same type, and is another value all the same."""
+    rng = np.random.default_rng(4)
+    nodes, last = [], "x"
+    for k in range(3):
+        nodes += [h.node("Conv", f"{last} w{k}", f"c{k}", pads=[1, 1, 1, 1]), h.node("Relu", f"c{k}", f"r{k}")]
+        last = f"r{k}"
+    nodes.append(h.node("GlobalAveragePool", last, "y"))
+    m = h.save(h.model(nodes, {"x": (h.FLOAT, ["n", 16, 16, 16])}, ["y", "r1"], {f"w{k}": h.normal(rng, 16, 16, 3, 3) for k in range(3)}), folder / "m.onnx")
+    np.savez(folder / "a.npz", x=h.normal(rng, 2, 16, 16, 16))
+    h.stax("bisect", m, "--inputs", folder / "a.npz").expect(0)
+
+
 def test_control_flow_and_sequences(folder):
     m = h.model([h.node("SplitToSequence", "x", "parts", axis=0, keepdims=1), h.node("SequenceLength", "parts", "n"), h.node("ConcatFromSequence", "parts", "y", axis=0)],
                 {"x": (h.FLOAT, ["n", 4])}, ["parts", "n", "y"])
