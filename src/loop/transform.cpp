@@ -37,6 +37,7 @@ constexpr Verb kVerbs[] = {
     {"thread", 1, 1, 0, spread_over_threads},
     {"warp", 1, 1, 0, spread_over_warps},
     {"matrix", 3, 3, 0, matrix},
+    {"pipeline", 4, 7, 0, pipeline},
     {"stage", 4, 4, 3, stage},
     {"cache", 6, 14, kAllButLast, cache},
     {"compute_at", 2, 2, 0, compute_at},

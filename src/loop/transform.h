@@ -37,6 +37,8 @@
 //                                   buffer [i, j + pad]
 //   compute_at 5 i                  moves the nest that produces local buffer slot 5 into loop i, for the part that an iteration needs
 //   double_buffer 5 i               local buffer slot 5, filled in each iteration of i, gets two halves, the next filled one iteration ahead
+//   pipeline 5 6 at i 3             local buffers 5 and 6, filled and then used in each iteration of i, get 3 stages, filled in the background 2
+//                                   iterations ahead
 //   split_reduction r 4 -> ro ri    r's updates go to 4 partial accumulators combined after the loop, in a fixed order
 //   split_scan s 256 4 -> so        a running sum in tiles of 256 lanes with 4 elements each: loops so_sum (inside so_e), so_step0 .. so_step7 and so_out
 //                                   (inside so_f) over lanes, in a fixed order of combination

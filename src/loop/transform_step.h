@@ -91,6 +91,7 @@ Kernel parallelize(Edit edit);
 Kernel spread_over_threads(Edit edit);
 Kernel spread_over_warps(Edit edit);
 Kernel matrix(Edit edit);
+Kernel pipeline(Edit edit);
 Kernel stage(Edit edit);
 Kernel cache(Edit edit);
 Kernel compute_at(Edit edit);

@@ -338,7 +338,7 @@ class Lowering {
     for (Expr& e : at) {
       if (vector_width_ == 1) continue;
       const auto affine = symbolic::affine_in(e, vector_lane_);
-      if (!affine || !affine->coefficient.is_constant(1) || affine->rest.multiple() % vector_width_ != 0)
+      if (!affine || !affine->coefficient.is_constant(1) || !is_multiple(to_, affine->rest, vector_width_))
         return nullptr;
       e = affine->rest;
     }
@@ -510,7 +510,7 @@ class Lowering {
     const Expr pitch = straight ? by_across->coefficient : by_along->coefficient;
     const Expr origin = symbolic::substitute(
         address, {{along->var.node(), context_.exprs.constant(0)}, {across->var.node(), context_.exprs.constant(0)}});
-    if (pitch.multiple() % kSide != 0 || origin.multiple() % kSide != 0) return nullptr;
+    if (pitch.multiple() % kSide != 0 || !is_multiple(to_, origin, kSide)) return nullptr;
 
     // The matrices in the order of the registers: where they begin.
     struct Corner {

@@ -74,8 +74,7 @@ class LaneVectorizer {
     if (!e) return {};
     const auto affine = symbolic::affine_in(e, lane_);
     if (!affine || !affine->coefficient.is_constant(1)) return {};
-    const int64_t multiple = affine->rest.multiple();
-    return multiple % piece(t) == 0 ? affine->rest : Expr();
+    return is_multiple(kernel_, affine->rest, piece(t)) ? affine->rest : Expr();
   }
   // Elements of one access.
   int piece(DType t) const { return std::min(width_, std::max(1, most_bytes_ / static_cast<int>(ir::byte_size(t)))); }
@@ -87,6 +86,7 @@ class LaneVectorizer {
 
   Stmt store(const Stmt& s, const thread::Store& w) {
     if (kernel_.buffers[w.slot].space == thread::Space::kLocal && !ir::has_load(w.value)) return lane_by_lane(s);
+    if (Stmt copy = plain_copy(w)) return copy;
     thread::Block out;
     std::unordered_map<const ir::ScalarNode*, int> loaded;  // vector of a load
     ir::visit(w.value, [&](Scalar x) {
@@ -122,6 +122,26 @@ class LaneVectorizer {
       for (int k = 0; k < width_; k += each)
         out.statements.push_back(thread::make(
             thread::StoreVector{w.slot, context_.scalars.index(to + k), result, context_.exprs.constant(k), each}));
+    return thread::make(std::move(out));
+  }
+
+  // Neighbours in memory that are neighbours in registers, too, or the other way round: nothing in between.
+  Stmt plain_copy(const thread::Store& w) {
+    const Scalar load = w.value;
+    if (load->kind != ScalarKind::kLoad) return nullptr;
+    const bool to_local = kernel_.buffers[w.slot].space == thread::Space::kLocal;
+    const bool from_local = kernel_.buffers[load->slot].space == thread::Space::kLocal;
+    const int each = piece(load->dtype);
+    if (to_local == from_local || each == 1) return nullptr;
+    const Scalar there = to_local ? load->args[0] : w.index, here = to_local ? w.index : load->args[0];
+    const Expr base = vector_base(there, load->dtype), first = vector_base(here, load->dtype);
+    if (!base || !first) return nullptr;
+    thread::Block out;
+    for (int k = 0; k < width_; k += each) {
+      const Scalar at = context_.scalars.index(base + k);
+      out.statements.push_back(to_local ? thread::make(thread::LoadVector{w.slot, first + k, load->slot, at, each})
+                                        : thread::make(thread::StoreVector{w.slot, at, load->slot, first + k, each}));
+    }
     return thread::make(std::move(out));
   }
 
@@ -195,6 +215,24 @@ class LaneVectorizer {
 };
 
 }  // namespace
+
+bool is_multiple(const thread::Kernel& kernel, Expr e, int64_t by) {
+  if (e.multiple() % by == 0) return true;
+  if (e.kind() != symbolic::ExprKind::kAdd) return false;
+  symbolic::ExprTable& table = e.table();
+  Expr own = table.constant(0), rest = own;
+  for (Expr term : e.args()) {
+    const std::vector<Expr> symbols = symbolic::free_symbols(term);
+    const bool is_own = std::all_of(symbols.begin(), symbols.end(), [&](Expr s) { return s == kernel.thread; });
+    (is_own ? own : rest) = (is_own ? own : rest) + term;
+  }
+  if (rest.multiple() % by != 0) return false;
+  for (int64_t t = 0; t < kernel.block; ++t) {
+    const Expr value = symbolic::substitute(own, {{kernel.thread.node(), table.constant(t)}});
+    if (!value.is_constant() || value.constant() % by != 0) return false;
+  }
+  return true;
+}
 
 bool holds_for_all_or_none(Expr c, Expr lane, int width) {
   if (!symbolic::depends_on(c, lane)) return true;

@@ -12,6 +12,9 @@ namespace stax::lower {
 thread::Stmt vectorize_lanes(thread::Kernel& kernel, const ir::Target& target, symbolic::Expr lane, int width,
                              const thread::Stmt& body);
 
+/// Whether `e` is divisible for every thread of a block: what depends on the thread alone is looked at number by number.
+bool is_multiple(const thread::Kernel& kernel, symbolic::Expr e, int64_t by);
+
 /// Whether a condition has one answer for a whole vector of lanes, because each of its parts is a < b where a - b is the lane's number plus
 /// whole vectors.
 bool holds_for_all_or_none(symbolic::Expr condition, symbolic::Expr lane, int width);

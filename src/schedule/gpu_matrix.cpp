@@ -22,6 +22,7 @@ using symbolic::Expr;
 
 namespace {
 
+constexpr int kMostStages = 4;
 constexpr int kBytes = 16;  // of one access
 
 struct Tile {
@@ -33,7 +34,7 @@ struct Tile {
 constexpr Tile kTiles[] = {
     {128, 128, 32, 64, 64, 96, 96},
     {64, 64, 64, 32, 32, 24, 16},
-    {16, 64, 64, 16, 16, 5, 16},
+    {16, 128, 64, 16, 32, 5, 16},
 };
 
 class MatrixScheduler {
@@ -115,10 +116,18 @@ class MatrixScheduler {
   }
 
   // The copies of one factor: neighbouring threads copy neighbours.
-  void copy(StepList& steps, const std::string& near, int row_elements, bool is_vector) const {
+  void copy(StepList& steps, const std::string& near, int row_elements, bool is_vector, bool is_tight) const {
     if (!is_vector) {
-      steps.step(fmt::format("fuse {0}_0 {0}_1 -> {0}_copy", near));
+      // One by one, in a loop, where sums take most registers; else loads one by one, all under way together, and stores in words of two.
+      if (is_tight) {
+        steps.step(fmt::format("fuse {0}_0 {0}_1 -> {0}_copy", near));
+        steps.step(fmt::format("thread {}_copy", near));
+        return;
+      }
+      steps.step(fmt::format("split {0}_1 2 -> {0}_v {0}_l exact", near));
+      steps.step(fmt::format("fuse {0}_0 {0}_v -> {0}_copy", near));
       steps.step(fmt::format("thread {}_copy", near));
+      steps.step(fmt::format("vectorize {}_l 2", near));
       return;
     }
     const bool is_narrow = row_elements / vector_ == 4;
@@ -183,8 +192,18 @@ class MatrixScheduler {
       steps.step(fmt::format("matrix {}", each));
     steps.step("unroll ks");
     steps.step("warp warps");
-    copy(steps, "left", deep_left ? t.depth : t.rows, aligned);
-    copy(steps, "right", deep_right ? t.depth : t.columns, aligned);
+    const bool is_tight = t.warp_rows * t.warp_columns / target_.warp > 64;
+    copy(steps, "left", deep_left ? t.depth : t.rows, aligned, is_tight);
+    copy(steps, "right", deep_right ? t.depth : t.columns, aligned, is_tight);
+    // Vectors go to shared memory by themselves, as many stages ahead as fit.
+    if (aligned && target_.async_copy) {
+      const int64_t rows =
+          (deep_left ? int64_t{t.rows} * (t.depth + vector_) : int64_t{t.depth} * (t.rows + vector_)) +
+          (deep_right ? int64_t{t.columns} * (t.depth + vector_) : int64_t{t.depth} * (t.columns + vector_));
+      const int64_t bytes = rows * static_cast<int64_t>(ir::byte_size(left_->dtype));
+      const int64_t stages = std::min<int64_t>(target_.static_shared / bytes, kMostStages);
+      if (stages >= 2) steps.step(fmt::format("pipeline {} {} at ko {}", shared, shared + 1, stages));
+    }
     steps.step("parallelize " + fused);
     return steps.str();
   }

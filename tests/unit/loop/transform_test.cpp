@@ -216,6 +216,36 @@ TEST(Matrix, Illegal) {
                  "loop jo");
 }
 
+TEST(Pipeline, KeepsTheResults) {
+  const std::string fills = "split r 4 -> ro ri zeros; cache 0 at ro over ri -> left; cache 1 at ro over ri -> right;";
+  for (int stages = 2; stages <= 4; ++stages)
+    expect_schedule(kMatmul, fills + "pipeline 4 5 at ro " + std::to_string(stages));
+  expect_schedule(kMatmul, fills + "pipeline 5 at ro 3; unroll ri");
+  // Whole tiles alone: what comes behind them is not read.
+  const std::string even = R"(kernel @even reduction {
+    param n 0 .. 64 multiple 4
+    argument 0 @x f32 [n]
+    argument 1 @y f32 [] written
+    local 2 @acc f32 []
+    allocate 2 {
+      %2[] = 0.0:f32
+      for r in n { %2[] sum= load0[r] }
+      %1[] = load2[]
+    }
+  })";
+  const Kernel after =
+      apply_schedule(parse_kernel(even), "split r 4 -> ro ri exact; cache 0 at ro over ri -> near; pipeline 3 at ro 3");
+  for (int64_t n : {0, 4, 8, 64}) expect_same(parse_kernel(even), after, {n});
+}
+
+TEST(Pipeline, Illegal) {
+  const std::string fills = "split r 4 -> ro ri zeros; cache 0 at ro over ri -> left; cache 1 at ro over ri -> right;";
+  expect_illegal(kMatmul, fills + "pipeline 4 at ro 3", "pipeline 4 at ro", "buffer left");
+  expect_illegal(kMatmul, fills + "pipeline 5 at i 3", "pipeline 5 at i", "buffer right");
+  expect_illegal(kMatmul, fills + "pipeline 4 5 at ro 1", "pipeline 4 5 at ro 1", "1");
+  expect_illegal(kMatmul, fills + "pipeline 3 at ro 2", "pipeline 3 at ro 2", "buffer acc");
+}
+
 TEST(Cache, OfALocalBufferAndOfAChoice) {
   const std::string near = "split r 8 -> ro ri zeros; cache 1 at ro over ri -> near";
   expect_schedule(kMatmul, near);
