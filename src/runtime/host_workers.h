@@ -33,7 +33,7 @@ class HostWorkers {
 
  private:
   // Scalar operations that make it worth to wake another thread.
-  static constexpr int64_t kWorkPerThread = 40'000;
+  static constexpr int64_t kWorkPerThread = 150'000;
   ThreadPool& pool_;
   MemoryPool& memory_;
   std::vector<std::shared_ptr<void>> scratch_;
