@@ -80,6 +80,18 @@ void prefetch_panels(StepList& steps, const NestForm& form, int slot, const std:
   steps.step(what + " next " + column + "o" + (row_tiles.empty() ? "" : " over " + row_tiles));
 }
 
+/// Panels that one row is multiplied with at a time. The two vectors of a single one would wait for each other's additions; where weights come from
+/// far away, that is not what takes the time.
+int64_t panels_at_once(const NestForm& form, const Lanes& columns) {
+  constexpr int64_t kNearWeights = int64_t{1} << 18;
+  const Expr extent = form.outer[columns.axis].extent;
+  if (columns.layout != Columns::kPanels || form.reductions.size() != 1 || !extent.is_constant()) return 1;
+  const Expr sum = form.reductions[0].extent;
+  if (!sum.is_constant() || sum.constant() * extent.constant() > kNearWeights) return 1;
+  const int64_t panels = (extent.constant() + kColumns - 1) / kColumns;
+  return panels % 4 == 0 ? 4 : panels % 2 == 0 ? 2 : 1;
+}
+
 std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, const Lanes& columns, int m, int64_t rows) {
   const int n = columns.axis;
   const Columns layout = columns.layout;
@@ -108,6 +120,15 @@ std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, cons
   if (rows == 1) {
     steps.move(column, count - 1);
     steps.split(column, kColumns, mode);
+    if (const int64_t panels = panels_at_once(form, columns); panels > 1) {
+      steps.split(column + "o", panels, "exact");
+      steps.step("sink " + column + "oi");
+      steps.step("sink " + column + "i");
+      steps.step("vectorize " + column + "i " + lanes);
+      steps.step("unroll " + column + "oi");
+      steps.parallelize_first(count);
+      return steps.str();
+    }
     steps.step("sink " + column + "i");
     move_group_inside({column + "i"});
     steps.step("vectorize " + column + "i " + lanes);
