@@ -13,7 +13,7 @@ namespace stax::frontend {
 Value* log_softmax(Builder& b, Value* x, int axis);
 
 /// Mean and a function of the variance over `axes`, with extent 1 there. The mean has the type in which sums of x are formed;
-/// `finish` maps the variance (of that type) to an element of type `result`. Two passes: sum (x - mean)^2 never cancels.
+/// `finish` maps the variance (of that type) to an element of type `result`.
 struct Moments {
   Value* mean;
   Value* deviation;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalizations. All of them take a mean and a variance over some axes, in two passes, and then scale and shift.
+// Normalizations. All of them take a mean and a variance over some axes, and then scale and shift.
+//
+// Both moments come from one pass over the distances from the row's first element: the variance is the mean square less the square of the mean, and
+// since that element is in the row itself, its own distance is at most sqrt(n) deviations; of the digits of a double that costs log2 n. Rows that may be
+// empty have no first element and take two passes.
 //
 // The mean of f32 elements is an f64. It is subtracted in two parts, its f32 value and the rest: the first difference is
 // exact where x is near the mean, so that a large mean costs no digits, and the elements stay in f32.
@@ -75,17 +79,30 @@ Moments moments(Builder& b, Value* x, const std::vector<int>& axes, DType result
     for (size_t k = 0; k < axes.size(); ++k) at[axes[k]] = body.r[k];
     return at;
   };
+  const auto mean_of = [&](Body& body, Scalar a) { return a / number_of(body, sum, count); };
+  const auto total = [&](const tensor::BodyFn& element, const tensor::EpilogueFn& last) {
+    return b.reduce(Combiner::kSum, sum, rows, reduced, element, last);
+  };
   Moments m{};
-  m.mean = b.reduce(
-      Combiner::kSum, sum, rows, reduced, [&](Body& body) { return body.load(x, point(body)); },
-      [&](Body& body, Scalar a) { return a / number_of(body, sum, count); });
-  m.deviation = b.reduce(
-      Combiner::kSum, sum, rows, reduced,
-      [&](Body& body) {
-        const Scalar d = centered(body.load(x, point(body)), body.load(m.mean, row_of(b, body.i, axes)));
-        return square(ir::cast(sum, d));
-      },
-      [&](Body& body, Scalar a) { return ir::cast(result, finish(body, a / number_of(body, sum, count))); });
+  if (count.range().lo < 1) {
+    m.mean = total([&](Body& body) { return body.load(x, point(body)); }, mean_of);
+    m.deviation = total(
+        [&](Body& body) {
+          const Scalar d = centered(body.load(x, point(body)), body.load(m.mean, row_of(b, body.i, axes)));
+          return square(ir::cast(sum, d));
+        },
+        [&](Body& body, Scalar a) { return ir::cast(result, finish(body, mean_of(body, a))); });
+    return m;
+  }
+  const auto first = [&](Body& body) { return ir::cast(sum, body.load(x, row_of(b, body.i, axes))); };
+  const auto from_first = [&](Body& body) { return ir::cast(sum, body.load(x, point(body))) - first(body); };
+  Value* shift = total(from_first, mean_of);
+  Value* squares = total([&](Body& body) { return square(from_first(body)); }, mean_of);
+  m.mean = b.map(rows, [&](Body& body) { return body.load(shift, body.i) + first(body); });
+  m.deviation = b.map(rows, [&](Body& body) {
+    const Scalar variance = body.load(squares, body.i) - square(body.load(shift, body.i));
+    return ir::cast(result, finish(body, ir::binary(ScalarOp::kMax, body.number(sum, 0), variance)));
+  });
   return m;
 }
 

@@ -30,7 +30,7 @@ constexpr Verb kVerbs[] = {
     {"interchange", 2, 2, 0, interchange},
     {"fuse", 3, 3, 2, fuse},
     {"tile", 8, 9, 4, tile},
-    {"sink", 1, 1, 0, sink},
+    {"sink", 1, 2, 0, sink},
     {"unroll", 1, 1, 0, unroll},
     {"vectorize", 2, 2, 0, vectorize},
     {"parallelize", 1, 1, 0, parallelize},

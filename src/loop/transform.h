@@ -18,11 +18,12 @@
 //   interchange i j                 two perfectly nested loops change places; the iterations of one of them are independent
 //   fuse i j -> f                   two perfectly nested loops become one; i = f / extent(j), j = f mod extent(j)
 //   tile i j 4 8 -> io jo ii ji [exact|guard]   of two perfectly nested loops: split, split, interchange
-//   sink i                          moves loop i inward past everything between it and the statements it encloses: over a sequence it is
+//   sink i [apart]                  moves loop i inward past everything between it and the statements it encloses: over a sequence it is
 //                                   distributed, into serial and unrolled loops it is interchanged, and local buffers allocated inside it get a
 //                                   new innermost axis for it. A condition that depends on i goes along to each statement, others stay outside.
 //                                   i's iterations must be independent. (This is how a register tile is made: split, then sink.) The
-//                                   axis is the extent's upper bound where that is a constant up to 256, else the extent.
+//                                   axis is the extent's upper bound where that is a constant up to 256, else the extent. apart: it is the
+//                                   outermost axis, so that what an iteration has of a buffer stays together.
 //   unroll i                        constant extent up to 1024
 //   vectorize i 16                  marks i vector with 16 lanes; only innermost loops (or loops that enclose unrolled ones only), without local
 //                                   buffers inside; iterations are independent or update locations that do not depend on i

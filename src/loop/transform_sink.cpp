@@ -25,7 +25,8 @@ namespace {
 
 class Sinker {
  public:
-  Sinker(Edit& edit, const For& loop, const LoopScope& outer) : edit_(edit), loop_(loop), scope_(outer) {
+  Sinker(Edit& edit, const For& loop, const LoopScope& outer, bool apart)
+      : edit_(edit), loop_(loop), scope_(outer), apart_(apart) {
     visit(edit.kernel.body, [&](const Stmt& s) {
       if (const Allocate* a = s->as<Allocate>()) ++allocations_[a->slot];
     });
@@ -140,13 +141,13 @@ class Sinker {
     }
     if (std::find(widened_.begin(), widened_.end(), slot) == widened_.end()) {
       Buffer& buffer = edit_.kernel.buffers[slot];
-      buffer.extents.push_back(extent);
+      buffer.extents.insert(apart_ ? buffer.extents.begin() : buffer.extents.end(), extent);
       buffer.strides.clear();
       widened_.push_back(slot);
     }
     const Scalar var = edit_.context().scalars.index(loop_.var);
     const Stmt body = map_accesses(a.body, a.slot, slot, [&](std::vector<Scalar> index) {
-      index.push_back(var);
+      index.insert(apart_ ? index.begin() : index.end(), var);
       return index;
     });
     return make(Allocate{slot, push(body)});
@@ -157,18 +158,21 @@ class Sinker {
   LoopScope scope_;
   std::unordered_map<int, int> allocations_, allocations_inside_;
   std::vector<int> widened_;
+  bool apart_;  // the new axis of buffers is their outermost
 };
 
 }  // namespace
 
 Kernel sink(Edit edit) {
   const Expr i = edit.loop(edit.word(0));
+  const bool apart = edit.step.words.size() == 2;
+  if (apart && edit.word(1) != "apart") edit.fail(edit.word(1), "expected apart");
   edit.common_extent(i);
   edit.replace_loops(i, [&](const For& loop, const LoopScope& outer) {
     edit.require_kind(loop, LoopKind::kSerial);
     const std::string dependence = find_dependence(edit.kernel, loop, outer, Reduction::kAny);
     if (!dependence.empty()) edit.fail("loop " + loop_name(i), "its iterations are not independent: " + dependence);
-    return Sinker(edit, loop, outer).push(loop.body);
+    return Sinker(edit, loop, outer, apart).push(loop.body);
   });
   return std::move(edit.kernel);
 }

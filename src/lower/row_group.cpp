@@ -286,18 +286,20 @@ class RowLowering {
 
   void assign_passes() {
     for (Member& m : members_) {
-      const auto need = [&](Scalar root) {
+      const auto need = [&](Scalar root, bool is_epilogue) {
         ir::visit(root, [&](Scalar x) {
           if (x->kind != ScalarKind::kLoad) return;
           const Member* maker = maker_of(x->slot);
           if (maker == nullptr) return;
           const bool same_iteration = maker->is_in_loop() && !maker->is_reduction() && m.is_in_loop() &&
                                       maker->domain == m.domain && is_at_hand(*maker, x);
-          m.pass = std::max(m.pass, same_iteration ? maker->pass : maker->after);
+          // Reductions of one pass are finished in their order behind its loops.
+          const bool same_end = is_epilogue && is_row_reduction(m) && is_row_reduction(*maker);
+          m.pass = std::max(m.pass, same_iteration || same_end ? maker->pass : maker->after);
         });
       };
-      need(m.compute.body);
-      if (m.compute.epilogue) need(m.compute.epilogue);
+      need(m.compute.body, false);
+      if (m.compute.epilogue) need(m.compute.epilogue, true);
       m.after = m.is_in_loop() ? m.pass + 1 : m.pass;
     }
   }

@@ -18,8 +18,10 @@ using symbolic::Expr;
 
 namespace {
 
-constexpr int64_t kStrip = 64;  // rows of one strip: four vectors of each accumulator
-constexpr int64_t kShort = 8;   // an axis of fewer elements leaves most lanes empty
+constexpr int64_t kStrip = 64;      // rows of one strip: four vectors of each accumulator
+constexpr int64_t kTogether = 2;    // rows whose passes run side by side
+constexpr int64_t kMostKept = 256;  // elements that a row of those keeps beside its results
+constexpr int64_t kShort = 8;       // an axis of fewer elements leaves most lanes empty
 
 /// The innermost loops of the passes, each variable once.
 std::vector<loop::For> innermost_loops(const loop::Kernel& kernel) {
@@ -53,6 +55,37 @@ int contiguous_loads(const loop::Kernel& kernel, Expr var) {
   return count;
 }
 
+/// Where rows are done one after the other: there is one, or what they keep beside their results is much.
+Expr better_apart(const loop::Kernel& kernel, Expr rows, const std::vector<loop::For>& inner) {
+  symbolic::ExprTable& table = rows.table();
+  Expr apart = symbolic::less(rows, table.constant(kTogether));
+  const bool keeps_elements = std::any_of(kernel.buffers.begin() + kernel.arguments, kernel.buffers.end(),
+                                          [](const loop::Buffer& b) { return !b.extents.empty(); });
+  if (keeps_elements)
+    for (const loop::For& f : inner)
+      apart = symbolic::logical_or(apart, symbolic::less(table.constant(kMostKept), f.extent));
+  return apart;
+}
+
+/// Lanes along each row. What comes between two passes is a chain of dear operations on single numbers; rows side by side share the wait for it.
+std::string along_rows_of(const NestForm& form, const std::vector<loop::For>& inner, const std::string& lanes,
+                          int64_t together) {
+  StepList steps(names_of(form.outer));
+  std::vector<std::string> passes;
+  for (const loop::For& f : inner) passes.push_back(loop::loop_name(f.var));
+  if (together > 1) {
+    // What is left over has a nest of its own, whose loops are called after those of the whole one.
+    const std::string row = loop::loop_name(form.outer.back().var);
+    steps.split(row, together, "cases " + row + "l");
+    steps.step("sink " + row + "i apart");
+    steps.step("unroll " + row + "i");
+    for (size_t k = 0; k < inner.size(); ++k) passes.push_back(passes[k] + "_t");
+  }
+  for (const std::string& pass : passes) steps.step("vectorize " + pass + " " + lanes);
+  steps.parallelize_first(form.outer.size());
+  return steps.str();
+}
+
 }  // namespace
 
 Versions schedule_rows(const loop::Kernel& kernel, const NestForm& form) {
@@ -68,9 +101,13 @@ Versions schedule_rows(const loop::Kernel& kernel, const NestForm& form) {
   const bool has_long_rows = !form.outer.empty() && !is_short(form.outer.back());
   const int along_rows = has_long_rows ? contiguous_loads(kernel, form.outer.back().var) : 0;
   if (!has_long_rows || (along_inner >= along_rows && !all_short)) {
-    for (const loop::For& f : inner) steps.step("vectorize " + loop::loop_name(f.var) + " " + lanes);
-    steps.parallelize_first(form.outer.size());
-    return {{steps.str(), {}}};
+    const std::string one = along_rows_of(form, inner, lanes, 1);
+    if (!has_long_rows) return {{one, {}}};
+    const std::string together = along_rows_of(form, inner, lanes, kTogether);
+    const Expr apart = better_apart(kernel, form.outer.back().extent, inner);
+    if (apart.is_constant(0)) return {{together, {}}};
+    if (apart.is_constant(1)) return {{one, {}}};
+    return {{one, apart}, {together, {}}};
   }
   const loop::For& last = form.outer.back();
   const std::string row = loop::loop_name(last.var);

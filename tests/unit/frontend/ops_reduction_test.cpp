@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include <limits>
 
 #include "unit/frontend/onnx_model.h"
@@ -113,6 +115,20 @@ TEST(Norm, ALargeMeanCostsNoDigits) {
   const Literal constant = floats({1, 3}, {1e7, 1e7, 1e7});
   expect_tensor(apply("LayerNormalization", {constant, floats({3}, {1, 1, 1}), floats({3}, {5, 6, 7})}), {1, 3},
                 {5, 6, 7});
+}
+
+// The moments are taken from the first element's distances, wherever that lies.
+TEST(Norm, AnOutlierInFrontCostsNoDigits) {
+  constexpr int kCount = 1000;
+  for (const double outlier : {1e3, -1e6}) {
+    std::vector<double> x(kCount), expected(kCount), ones(kCount, 1);
+    double mean = 0, variance = 0;
+    for (int i = 0; i < kCount; ++i) mean += (x[i] = i == 0 ? outlier : i % 2) / kCount;
+    for (double v : x) variance += (v - mean) * (v - mean) / kCount;
+    for (int i = 0; i < kCount; ++i) expected[i] = (x[i] - mean) / std::sqrt(variance);
+    expect_tensor(apply("LayerNormalization", {floats({1, kCount}, x), floats({kCount}, ones)}, {{"epsilon", 0.0}}),
+                  {1, kCount}, expected, 4e-6);
+  }
 }
 
 TEST(Norm, MeanAndDeviationHaveTheStashType) {

@@ -286,6 +286,30 @@ const char* const kPanels = R"(kernel @panels contraction {
     } } }
   })";
 
+TEST(Sink, BuffersOfIterationsLieApart) {
+  expect_schedule(kRow, "split i 2 -> io ii cases it; sink ii apart; unroll ii");
+  const std::string kept = R"(kernel @kept rows {
+    param n 0 .. 100
+    param m 0 .. 100
+    argument 0 @x f32 [n, m]
+    argument 1 @out f32 [n, m] written
+    local 2 @total f32 []
+    local 3 @row f32 [m]
+    for i in n { allocate 2 { allocate 3 {
+      %2[] = 0.0:f32
+      for r in m { %3[r] = mul(load0[i, r], load0[i, r])
+        %2[] sum= load3[r] }
+      for r in m { %1[i, r] = sub(load3[r], load2[]) }
+    } } }
+  })";
+  expect_schedule(kept, "split i 2 -> io ii cases it; sink ii apart; unroll ii; vectorize r 4; vectorize r_t 4");
+  const Kernel after = apply_schedule(parse_kernel(kept), "split i 2 -> io ii clamped; sink ii apart");
+  const Buffer& row = after.buffers[3];
+  EXPECT_EQ(row.extents.front().str(), "2");
+  EXPECT_EQ(row.extents.back(), after.params[1]);
+  expect_illegal(kMap, "sink i aside", "sink i aside", "aside");
+}
+
 TEST(Prefetch, KeepsTheResults) {
   expect_schedule(kPanels, "prefetch 1 r 8");
   expect_schedule(kPanels, "prefetch 1 r 2; prefetch 1 r next c over i; fuse c i -> p; parallelize p");
