@@ -131,6 +131,10 @@ class Dump {
         entry["static_shared_bytes"] = thread::static_shared_bytes(threads);
         entry["dynamic_shared_bytes"] = number_or_text(thread::dynamic_shared_bytes(threads));
         entry["predicted_registers"] = emit::predicted_registers(threads, target);
+        const emit::ptx::Pressure pressure = emit::pressure_of(threads, target);
+        entry["pressure"] = {{"live", pressure.live},          {"uniform", pressure.uniform}, {"early", pressure.early},
+                             {"repeated", pressure.repeated},  {"calls", pressure.calls},     {"meets", pressure.meets},
+                             {"addresses", pressure.addresses}};
       } else {
         entry["block"] = 1;
         entry["static_shared_bytes"] = entry["dynamic_shared_bytes"] = 0;

@@ -51,7 +51,11 @@ class Analysis {
       p.repeated = std::max(p.repeated, repeated(b));
     }
     for (const Instruction& i : code_.list)
-      if (i.op.starts_with("div.") || i.op.starts_with("rem.") || i.op.starts_with("sqrt.rn")) p.calls = 1;
+      if (i.op.starts_with("div.") || i.op.starts_with("rem.") || i.op.starts_with("sqrt.rn"))
+        p.calls = 1;
+      else if (i.op.starts_with("bar.sync"))
+        p.meets = 1;
+    p.addresses = static_cast<int>(std::count(code_.registers.begin(), code_.registers.end(), Class::kB64));
     return p;
   }
 
@@ -219,13 +223,19 @@ Pressure pressure_of(const Code& code) { return Analysis(code).pressure(); }
 
 }  // namespace ptx
 
+ptx::Pressure pressure_of(const thread::Kernel& kernel, const ir::Target& target) {
+  static const ir::Target& other = ir::find_target("cuda:sm_80");
+  return ptx::pressure_of(ptx::code_of(kernel, target.family == "cuda" ? target : other));
+}
+
 // Least absolute deviations over the kernels of docs/measured/registers.md: not all that is live at once stays in a register (addresses are made
 // again), not every load is moved as far up as it could, and some registers are the machine's own.
 int predicted_registers(const thread::Kernel& kernel, const ir::Target& target) {
-  static const ir::Target& other = ir::find_target("cuda:sm_80");
-  const ptx::Pressure p = ptx::pressure_of(ptx::code_of(kernel, target.family == "cuda" ? target : other));
-  const double estimate = 8.42 + 0.68 * p.live + 0.30 * p.uniform + 0.65 * std::min(p.early - p.live, 48) +
-                          0.68 * std::min(p.repeated, 64) + 5.2 * p.calls;
+  const ptx::Pressure p = pressure_of(kernel, target);
+  const double estimate = 4.06 + 0.63 * p.live - 0.61 * std::max(p.live - 64, 0) + 0.22 * p.uniform +
+                          0.61 * std::clamp(p.early - p.live, 0, 48) + 1.16 * std::min(p.repeated, 64) -
+                          0.90 * std::min(p.repeated, 16) + 3.71 * p.calls + 3.99 * p.meets +
+                          1.39 * std::log2(1.0 + p.addresses);
   return std::clamp(static_cast<int>(std::lround(estimate)), 8, target.max_registers);
 }
 
