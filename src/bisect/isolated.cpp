@@ -3,11 +3,14 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include "support/error.h"
 
@@ -15,6 +18,7 @@ namespace stax::bisect {
 namespace {
 
 constexpr int kThrew = 3;
+constexpr unsigned kIdleFactor = 20;
 constexpr size_t kMessage = 4000;
 
 void* map(size_t bytes, int flags) {
@@ -38,8 +42,12 @@ std::string run_isolated(const std::function<void()>& work, int seconds) {
   if (child == 0) {
     // Handlers of a sanitizer or an application would print, as does the allocator; the parent says what there is to say.
     if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
-    for (int s : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) std::signal(s, SIG_DFL);
-    ::alarm(static_cast<unsigned>(seconds));
+    for (int s : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM, SIGXCPU}) std::signal(s, SIG_DFL);
+    // Time of the processor, which a busy machine does not change; where nothing runs, a deadlock, time itself.
+    const auto most = static_cast<rlim_t>(seconds) * std::max(1u, std::thread::hardware_concurrency());
+    const rlimit limit{most, most + 1};
+    ::setrlimit(RLIMIT_CPU, &limit);
+    ::alarm(static_cast<unsigned>(seconds) * kIdleFactor);
     int status = 0;
     try {
       work();
@@ -53,7 +61,8 @@ std::string run_isolated(const std::function<void()>& work, int seconds) {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFSIGNALED(status)) {
-    if (WTERMSIG(status) == SIGALRM) return fmt::format("it does not end within {} s", seconds);
+    if (WTERMSIG(status) == SIGALRM || WTERMSIG(status) == SIGXCPU)
+      return fmt::format("it does not end within {} s", seconds);
     return fmt::format("it crashes ({})", ::strsignal(WTERMSIG(status)));
   }
   if (WEXITSTATUS(status) == kThrew) return std::string("it throws: ") + message.as<char>();

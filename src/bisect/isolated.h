@@ -25,7 +25,7 @@ class SharedMemory {
   size_t bytes_;
 };
 
-/// Runs `work` in a child. Empty where it ended; else how it ended: "it throws: ..", "it crashes (SIGSEGV)", "it does not end within 20 s".
+/// Runs `work` in a child that may take so many seconds of each processor. Empty where it ended; else how it ended: "it throws: ..", "it crashes (SIGSEGV)", "it does not end within 20 s".
 std::string run_isolated(const std::function<void()>& work, int seconds);
 
 /// Memory that ends at a page that nobody may touch, with a pattern in front of it: poisoned with a NaN in every float type, or an unlikely

@@ -3,6 +3,7 @@
 #include "bisect/bisect.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <random>
@@ -79,6 +80,17 @@ compile::GraphSource source() {
 std::string missing(const std::string& device) {
   if (device != "opencl") return {};
   return run_isolated([] { runtime::open_opencl(program::Program()); }, 60);
+}
+
+// A busy machine lets a child wait; that is no endless loop.
+TEST(RunIsolated, CountsTheTimeThatTheChildRuns) {
+  EXPECT_EQ(run_isolated([] { ::usleep(1'500'000); }, 1), "");
+  EXPECT_EQ(run_isolated(
+                [] {
+                  for (volatile int k = 0;;) k = 0;
+                },
+                1),
+            "it does not end within 1 s");
 }
 
 TEST(Bisect, FindsNothingWhereAllLevelsAgree) {
