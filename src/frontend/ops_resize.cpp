@@ -186,7 +186,9 @@ Value* filter_along(Node& n, const Resize& r, const Along& a, Value* x, DType re
   if (r.antialias) {
     Value* taps = b.map({}, [&](Body& body) {
       const Scalar reached = ir::unary(ScalarOp::kCeil, rounded_quotient(f32(body, reach), shrink(body)));
-      return ir::cast(DType::kI64, reached);
+      // Where there is nothing to read or to write, the scale is none.
+      const Scalar is_needed = holds(body, symbolic::less(zero_of(b), a.in * a.out));
+      return ir::cast(DType::kI64, ir::select(is_needed, reached, f32(body, reach)));
     });
     side = b.host_int(taps, {0, symbolic::kMaxExtent});
   }

@@ -160,6 +160,16 @@ TEST(Resize, SizesArriveAtRunTime) {
                 {2});
 }
 
+TEST(Resize, NothingIsFilteredWithoutAScale) {
+  for (const char* mode : {"linear", "cubic"}) {
+    const auto extents = [&](std::vector<int64_t> from, std::vector<double> to) {
+      return apply("Resize", {counting(from), kNone, kNone, ints(to)}, {{"mode", mode}, {"antialias", 1}}).extents();
+    };
+    EXPECT_EQ(extents({2, 3, 0}, {2, 5, 0}), (Ints{2, 5, 0})) << mode;
+    EXPECT_EQ(extents({2, 3, 4}, {2, 0, 2}), (Ints{2, 0, 2})) << mode;
+  }
+}
+
 TEST(Resize, TheRatioCanBeKept) {
   const Literal x = counting({2, 4});
   const auto extents = [&](const char* policy) {
