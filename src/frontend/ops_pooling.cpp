@@ -26,7 +26,7 @@ Pool read_pool(Node& n, Value* x) {
   if (p.x->type.extents.size() != shape->size() + 2) n.fault("kernel_shape does not fit the rank of the input");
   const int rank = p.x->type.static_rank() - 2;
   p.input = extents_of(p.x, 2);
-  p.window = read_window(n, read_kernel(n, rank), p.input);
+  p.window = read_window(n, read_kernel(n, rank), p.input, true);
   p.over_end = n.integer("ceil_mode", 0) != 0;
   p.extents = joined(extents_of(p.x, 0, 2), window_counts(n, p.window, p.input, p.over_end));
   return p;

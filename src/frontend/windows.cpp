@@ -26,7 +26,7 @@ std::vector<Expr> read_kernel(Node& n, int rank) {
   return exprs_of(n.b(), per_axis(n, "kernel_shape", rank, 1, 1));
 }
 
-Window read_window(Node& n, std::vector<Expr> kernel, const std::vector<Expr>& input) {
+Window read_window(Node& n, std::vector<Expr> kernel, const std::vector<Expr>& input, bool may_crop) {
   Builder& b = n.b();
   const int rank = static_cast<int>(input.size());
   Window w;
@@ -44,11 +44,17 @@ Window read_window(Node& n, std::vector<Expr> kernel, const std::vector<Expr>& i
   const std::string mode = n.text("auto_pad", "NOTSET");
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
     // As many windows as strides begun; what they need beyond the input is halved between the two ends. Windows shorter than a stride may need less
-    // than there is; nothing is cut off then.
+    // than there is: convolutions begin at the first element then, pools leave half of the rest out at each end, rounded towards 0.
     for (int k = 0; k < rank; ++k) {
       const Expr windows = symbolic::ceildiv(input[k], w.stride[k]);
-      const Expr total = symbolic::max((windows - 1) * w.stride[k] + w.span(k) - input[k], 0);
-      w.before[k] = symbolic::floordiv(mode == "SAME_UPPER" ? total : total + 1, 2);
+      const Expr need = (windows - 1) * w.stride[k] + w.span(k) - input[k];
+      const bool crops = may_crop && w.span(k).range().lo < w.stride[k];
+      const Expr total = crops ? need : symbolic::max(need, 0);
+      const Expr rest = mode == "SAME_UPPER" ? total : total + 1;
+      const Expr half = symbolic::floordiv(rest, 2);
+      w.before[k] =
+          crops ? symbolic::select(symbolic::less(rest, b.constant_expr(0)), -symbolic::floordiv(-rest, 2), half)
+                : half;
       w.after[k] = total - w.before[k];
     }
   } else if (mode == "NOTSET" || mode.empty()) {

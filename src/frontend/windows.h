@@ -25,7 +25,8 @@ struct Window {
 /// `name` as a list of `rank` numbers of at least `least`; all `fallback` where it is absent.
 std::vector<int64_t> per_axis(const Node& n, const char* name, int rank, int64_t fallback, int64_t least);
 /// Attributes kernel_shape (or `kernel`, the extents of a weight), strides, dilations, pads, auto_pad.
-Window read_window(Node& n, std::vector<Expr> kernel, const std::vector<Expr>& input);
+/// `may_crop`: SAME padding may be negative, as it is for pools.
+Window read_window(Node& n, std::vector<Expr> kernel, const std::vector<Expr>& input, bool may_crop = false);
 std::vector<Expr> read_kernel(Node& n, int rank);
 /// How many windows there are along each axis. With `ceil_mode` a last one may go over the end, if it begins before it.
 std::vector<Expr> window_counts(Node& n, const Window& w, const std::vector<Expr>& input, bool ceil_mode);

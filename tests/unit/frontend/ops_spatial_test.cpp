@@ -35,12 +35,14 @@ TEST(Convolution, PadsStridesAndBias) {
   expect_tensor(apply("Conv", {x, w, floats({1}, {0.5})}, {{"pads", Ints{1, 1}}, {"strides", Ints{2}}}), {1, 1, 2},
                 {210.5, 432.5});
   expect_tensor(apply("Conv", {x, w}, {{"auto_pad", "SAME_LOWER"}, {"strides", Ints{3}}}), {1, 1, 2}, {210, 43});
-  // Strides that leave elements out: windows begin at the first one.
+  // Strides that leave elements out: convolutions begin at the first one, pools share what is left out between the ends.
   for (const char* mode : {"SAME_UPPER", "SAME_LOWER"}) {
     const Literal long_x = floats({1, 1, 6}, {1, 2, 3, 4, 5, 6}), one = floats({1, 1, 1}, {1});
     expect_tensor(apply("Conv", {long_x, one}, {{"auto_pad", mode}, {"strides", Ints{3}}}), {1, 1, 2}, {1, 4});
-    expect_tensor(apply("MaxPool", {long_x}, {{"auto_pad", mode}, {"strides", Ints{3}}, {"kernel_shape", Ints{1}}}),
-                  {1, 1, 2}, {1, 4});
+    const Literal pooled =
+        apply("LpPool", {long_x}, {{"auto_pad", mode}, {"strides", Ints{3}}, {"kernel_shape", Ints{1}}, {"p", 1}});
+    expect_tensor(pooled, {1, 1, 2},
+                  std::string(mode) == "SAME_UPPER" ? std::vector<double>{2, 5} : std::vector<double>{1, 4});
   }
 }
 
