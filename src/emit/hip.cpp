@@ -13,6 +13,7 @@
 // and there is no library of device functions. Contraction is off by pragma.
 #include <fmt/format.h>
 
+#include "emit/c_builtins.h"
 #include "emit/c_family.h"
 #include "support/error.h"
 
@@ -42,7 +43,7 @@ typedef u64 u64x2 __attribute__((ext_vector_type(2)));
 #define DEVICE static __attribute__((device, always_inline))
 )";
 
-constexpr std::string_view kFunctions = R"(DEVICE u32 float_bits(float x) { return __builtin_bit_cast(u32, x); }
+constexpr std::string_view kBitCasts = R"(DEVICE u32 float_bits(float x) { return __builtin_bit_cast(u32, x); }
 
 DEVICE float bits_float(u32 x) { return __builtin_bit_cast(float, x); }
 
@@ -50,46 +51,10 @@ DEVICE u64 double_bits(double x) { return __builtin_bit_cast(u64, x); }
 
 DEVICE double bits_double(u64 x) { return __builtin_bit_cast(double, x); }
 
-DEVICE float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+)";
 
-DEVICE double fma_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
-
-DEVICE float mul_f32(float a, float b) { return a * b; }
-
-DEVICE double mul_f64(double a, double b) { return a * b; }
-
-DEVICE float abs_f32(float x) { return __builtin_fabsf(x); }
-
-DEVICE double abs_f64(double x) { return __builtin_fabs(x); }
-
-DEVICE float sqrt_f32(float x) { return __builtin_sqrtf(x); }
-
-DEVICE double sqrt_f64(double x) { return __builtin_sqrt(x); }
-
-DEVICE float floor_f32(float x) { return __builtin_floorf(x); }
-
-DEVICE double floor_f64(double x) { return __builtin_floor(x); }
-
-DEVICE float ceil_f32(float x) { return __builtin_ceilf(x); }
-
-DEVICE double ceil_f64(double x) { return __builtin_ceil(x); }
-
-DEVICE float trunc_f32(float x) { return __builtin_truncf(x); }
-
-DEVICE double trunc_f64(double x) { return __builtin_trunc(x); }
-
-DEVICE float rint_f32(float x) { return __builtin_rintf(x); }
-
-DEVICE double rint_f64(double x) { return __builtin_rint(x); }
-
-DEVICE float min_f32(float a, float b) { return a < b ? a : a != a ? a : b; }
-
-DEVICE float max_f32(float a, float b) { return a > b ? a : a != a ? a : b; }
-
-DEVICE double min_f64(double a, double b) { return a < b ? a : a != a ? a : b; }
-
-DEVICE double max_f64(double a, double b) { return a > b ? a : a != a ? a : b; }
-
+// Behind kBuiltinArithmetic.
+constexpr std::string_view kFunctions = R"(
 // The reciprocal, of one unit in the last place, and one correction of the quotient.
 DEVICE float ratio_f32(float a, float b) {
   const float inverse = __builtin_amdgcn_rcpf(b);
@@ -254,7 +219,8 @@ const Dialect& hip_dialect() {
     Dialect d;
     d.format = ir::CodeFormat::kHip;
     d.prologue = kPrologue;
-    d.functions = kFunctions;
+    static const std::string functions = fmt::format("{}{}{}", kBitCasts, kBuiltinArithmetic, kFunctions);
+    d.functions = functions;
     d.kernel_prefix = "extern \"C\" __attribute__((global, amdgpu_flat_work_group_size({block}, {block}))) void";
     d.shared = "__attribute__((shared, aligned(16)))";
     d.constant_table = "static __attribute__((constant)) const";

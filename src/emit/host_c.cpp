@@ -3,6 +3,7 @@
 //
 // Addresses come as an object and an offset, as in OpenCL C, so that memory whose size depends on the shape is an argument. There is one thread:
 // no barriers, no exchanges. Functions are the compiler's builtins, so that the text needs no header and may stand in a file of any dialect.
+#include "emit/c_builtins.h"
 #include "emit/c_family.h"
 #include "support/error.h"
 
@@ -24,7 +25,7 @@ struct alignas(16) u32x4 {
 #define DEVICE static inline
 )";
 
-constexpr std::string_view kFunctions = R"(DEVICE u32 float_bits(float x) {
+constexpr std::string_view kBitCasts = R"(DEVICE u32 float_bits(float x) {
   u32 bits;
   __builtin_memcpy(&bits, &x, sizeof bits);
   return bits;
@@ -48,46 +49,10 @@ DEVICE double bits_double(u64 bits) {
   return x;
 }
 
-DEVICE float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+)";
 
-DEVICE double fma_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
-
-DEVICE float mul_f32(float a, float b) { return a * b; }
-
-DEVICE double mul_f64(double a, double b) { return a * b; }
-
-DEVICE float abs_f32(float x) { return __builtin_fabsf(x); }
-
-DEVICE double abs_f64(double x) { return __builtin_fabs(x); }
-
-DEVICE float sqrt_f32(float x) { return __builtin_sqrtf(x); }
-
-DEVICE double sqrt_f64(double x) { return __builtin_sqrt(x); }
-
-DEVICE float floor_f32(float x) { return __builtin_floorf(x); }
-
-DEVICE double floor_f64(double x) { return __builtin_floor(x); }
-
-DEVICE float ceil_f32(float x) { return __builtin_ceilf(x); }
-
-DEVICE double ceil_f64(double x) { return __builtin_ceil(x); }
-
-DEVICE float trunc_f32(float x) { return __builtin_truncf(x); }
-
-DEVICE double trunc_f64(double x) { return __builtin_trunc(x); }
-
-DEVICE float rint_f32(float x) { return __builtin_rintf(x); }
-
-DEVICE double rint_f64(double x) { return __builtin_rint(x); }
-
-DEVICE float min_f32(float a, float b) { return a < b ? a : a != a ? a : b; }
-
-DEVICE float max_f32(float a, float b) { return a > b ? a : a != a ? a : b; }
-
-DEVICE double min_f64(double a, double b) { return a < b ? a : a != a ? a : b; }
-
-DEVICE double max_f64(double a, double b) { return a > b ? a : a != a ? a : b; }
-
+// Behind kBuiltinArithmetic.
+constexpr std::string_view kFunctions = R"(
 DEVICE float ratio_f32(float a, float b) { return a / b; }
 
 DEVICE double ratio_f64(double a, double b) { return a / b; }
@@ -129,7 +94,8 @@ const Dialect& host_dialect() {
     Dialect d;
     d.format = ir::CodeFormat::kNative;
     d.prologue = kPrologue;
-    d.functions = kFunctions;
+    static const std::string functions = fmt::format("{}{}{}", kBitCasts, kBuiltinArithmetic, kFunctions);
+    d.functions = functions;
     d.kernel_prefix = "static void";
     d.constant_table = "static const";
     d.restrict_word = "__restrict__";
