@@ -314,7 +314,8 @@ std::string wrong_function(const loop::Kernel& kernel) {
         if (x->kind != ir::ScalarKind::kOp || !ir::is_math_function(x->op) || !wrong.empty()) return;
         if (x->args.size() != 1 || (x->dtype != ir::DType::kF32 && x->dtype != ir::DType::kF64)) return;
         const ir::MathFunction& f = ir::math_function(x->op, x->dtype);
-        for (double at = -20; at <= 20 && wrong.empty(); at += 0.0625) {
+        for (int step = -320; step <= 320 && wrong.empty(); ++step) {
+          const double at = step / 16.0;
           double got = 0;
           if (x->dtype == ir::DType::kF32) {
             const float in = static_cast<float>(at);

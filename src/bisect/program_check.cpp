@@ -13,7 +13,6 @@
 namespace stax::bisect {
 
 using namespace program;
-using symbolic::Expr;
 using tensor::Item;
 using tensor::Op;
 

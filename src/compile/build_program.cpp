@@ -364,7 +364,7 @@ class ProgramBuilder {
       case tensor::OpKind::kCheck: {
         const auto& check = *op.as<tensor::Check>();
         CheckStep step{expr(check.condition), check.message, {}};
-        if (!op.source.empty() && step.message.rfind(op.source, 0) != 0) step.message = op.source + ": " + step.message;
+        if (!op.source.empty() && !step.message.starts_with(op.source)) step.message = op.source + ": " + step.message;
         for (Expr e : check.arguments) step.arguments.push_back(expr(e));
         add_step(std::move(step));
         return;

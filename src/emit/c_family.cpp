@@ -109,7 +109,7 @@ CKernel::CKernel(const thread::Kernel& kernel, const Dialect& dialect, const ir:
   global_barriers_ = std::any_of(read.begin(), read.end(), [&](int slot) { return written.contains(slot); });
 }
 
-std::string CKernel::fresh(std::string wanted) {
+std::string CKernel::fresh(const std::string& wanted) {
   std::string name = as_identifier(wanted);
   for (int n = 1; !names_.insert(name).second; ++n) name = fmt::format("{}_{}", as_identifier(wanted), n);
   return name;
@@ -204,7 +204,7 @@ void CKernel::declare_shared(int slot, Expr& offset) {
   offset = symbolic::ceildiv(offset + b.count * static_cast<int64_t>(ir::byte_size(b.dtype)), 16) * 16;
 }
 
-void CKernel::declare_locals(int slot, std::set<int64_t> used) {
+void CKernel::declare_locals(int slot, const std::set<int64_t>& used) {
   const Buffer& b = buffer(slot);
   const std::string& name = buffer_names_[static_cast<size_t>(slot)];
   if (!registers_[static_cast<size_t>(slot)]) {

@@ -30,12 +30,12 @@ class CKernel {
 
   // c_family.cpp: the frame
   void name_symbols();
-  std::string fresh(std::string wanted);
+  std::string fresh(const std::string& wanted);
   std::string signature();
   void declare_threads();
   void declare_buffers();
   void declare_shared(int slot, Expr& offset);
-  void declare_locals(int slot, std::set<int64_t> used);
+  void declare_locals(int slot, const std::set<int64_t>& used);
   std::string pointer_type(int slot) const;
   const thread::Buffer& buffer(int slot) const { return kernel_.buffers[static_cast<size_t>(slot)]; }
   void line(std::string text) { lines_->emplace_back(depth_, std::move(text)); }

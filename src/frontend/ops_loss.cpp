@@ -6,8 +6,6 @@
 namespace stax::frontend {
 namespace {
 
-using ir::ScalarOp;
-
 /// The axes of the target at a point of the scores' layout with class `c`.
 std::vector<Scalar> with_class(Body& body, const std::vector<Expr>& sample, Scalar c) {
   std::vector<Scalar> at;
