@@ -9,8 +9,7 @@
 
 namespace stax::schedule {
 namespace {
-constexpr int64_t kStrip = 64;  // results of one strip: four vectors of accumulators
-constexpr int64_t kTiny = 8;    // elements that are no work for lanes
+constexpr int64_t kTiny = 8;  // elements that are no work for lanes
 }  // namespace
 
 Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form) {
@@ -43,18 +42,8 @@ Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form) {
     return {{steps.str(), {}}};
   }
   const std::string row = form.outer[strips].var.symbol().name;
-  const bool exact = form.outer[strips].extent.is_constant() && form.outer[strips].extent.constant() <= kStrip;
   if (strips + 1 != form.outer.size()) steps.move(row, form.outer.size() - 1);
-  if (exact) {
-    steps.step("sink " + row);
-    steps.step("vectorize " + row + " " + lanes);
-    steps.parallelize_first(form.outer.size() - 1);
-  } else {
-    steps.split(row, kStrip, "bounded");
-    steps.step("sink " + row + "i");
-    steps.step("vectorize " + row + "i " + lanes);
-    steps.parallelize_first(form.outer.size());
-  }
+  steps.sink_strips(row, form.outer[strips].extent, lanes);
   return {{steps.str(), {}}};
 }
 

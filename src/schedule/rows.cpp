@@ -18,7 +18,6 @@ using symbolic::Expr;
 
 namespace {
 
-constexpr int64_t kStrip = 64;      // rows of one strip: four vectors of each accumulator
 constexpr int64_t kTogether = 2;    // rows whose passes run side by side
 constexpr int64_t kMostKept = 256;  // elements that a row of those keeps beside its results
 constexpr int64_t kShort = 8;       // an axis of fewer elements leaves most lanes empty
@@ -111,16 +110,7 @@ Versions schedule_rows(const loop::Kernel& kernel, const NestForm& form) {
   }
   const loop::For& last = form.outer.back();
   const std::string row = loop::loop_name(last.var);
-  if (last.extent.is_constant() && last.extent.constant() <= kStrip) {
-    steps.step("sink " + row);
-    steps.step("vectorize " + row + " " + lanes);
-    steps.parallelize_first(form.outer.size() - 1);
-  } else {
-    steps.split(row, kStrip, "bounded");
-    steps.step("sink " + row + "i");
-    steps.step("vectorize " + row + "i " + lanes);
-    steps.parallelize_first(form.outer.size());
-  }
+  steps.sink_strips(row, last.extent, lanes);
   return {{steps.str(), {}}};
 }
 

@@ -42,6 +42,18 @@ class StepList {
     fuse(0, count, "p");
     step("parallelize " + order_[0]);
   }
+  /// Takes the last loop, `row` of `extent`, in strips below all that it encloses, in vectors of `lanes`; the loops around the strips are one parallel
+  /// loop. Where strips are many, they are one of those.
+  void sink_strips(const std::string& row, symbolic::Expr extent, const std::string& lanes) {
+    constexpr int64_t kStrip = 64;  // four vectors of each accumulator
+    const size_t around = order_.size() - 1;
+    const bool one = extent.is_constant() && extent.constant() <= kStrip;
+    if (!one) split(row, kStrip, "bounded");
+    const std::string strip = one ? row : row + "i";
+    step("sink " + strip);
+    step("vectorize " + strip + " " + lanes);
+    parallelize_first(one ? around : around + 1);
+  }
 
  private:
   size_t find(const std::string& loop) const {
