@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Derives the polynomials of src/ir/math_table.cpp and src/ir/math_pieces.cpp and prints them as C++ arrays, each with its largest error.
+"""Derives the polynomials of src/ir/math_coefficients.h and src/ir/math_pieces.cpp and prints them as C++ arrays, each with its largest error.
 
   fit_polynomials.py [NAME ...]        needs mpmath
 

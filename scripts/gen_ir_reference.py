@@ -235,8 +235,8 @@ def functions():
 
 
 def polynomials():
-    text = read("src/ir/math_table.cpp")
-    rows = re.findall(r"^// ([^\n]*); (2\^-[\d.]+)\nconstexpr (float|double) k(\w+)\[\] = \{([^}]*)\};", text, re.M)
+    text = read("src/ir/math_coefficients.h")
+    rows = re.findall(r"^// ([^\n]*); (2\^-[\d.]+)\ninline constexpr (float|double) k(\w+)\[\] = \{([^}]*)\};", text, re.M)
     return table(["coefficients", "type", "form", "count", "largest relative error"],
                  [(code("k" + name), {"float": "f32", "double": "f64"}[kind], cell(form), str(len(values.split(","))), cell(error)) for form, error, kind, name, values in rows])
 

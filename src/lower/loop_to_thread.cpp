@@ -5,9 +5,7 @@
 #include <bit>
 #include <set>
 
-#include "loop/access.h"
-#include "lower/fragments.h"
-#include "lower/place_buffers.h"
+#include "lower/thread_lowering.h"
 #include "lower/vector_access.h"
 #include "support/error.h"
 #include "thread/passes.h"
@@ -50,669 +48,428 @@ Expr rejoin_quotients(Expr sum) {
   return sum;
 }
 
-class Lowering {
- public:
-  Lowering(const loop::Kernel& from, const ir::Target& target, int block, int index_bits, bool rows_in_global)
-      : from_(from), target_(target), context_(*from.context), places_(place_buffers(from, block)) {
-    if (const int i = matrix_instruction(from, target); i >= 0) instruction_ = i, mma_ = &thread::mma_instructions()[i];
-    to_.context = from.context;
-    to_.name = from.name;
-    to_.kernel_class = from.kernel_class;
-    to_.arguments = from.arguments;
-    to_.params = from.params;
-    to_.block = block;
-    to_.warp = target.warp;
-    to_.index_bits = index_bits;
-    to_.check_messages = from.check_messages;
-    to_.schedule = from.schedule;
-    auto& exprs = context_.exprs;
-    to_.thread = exprs.new_symbol({"thread", symbolic::SymbolKind::kLoop, {0, block - 1}, 1});
-    const char* names[] = {"block_x", "block_y", "block_z"};
-    for (int k = 0; k < 3; ++k) {
-      to_.block_index[k] = exprs.new_symbol(
-          {names[k], symbolic::SymbolKind::kLoop, {0, k == 0 ? target.max_grid_x - 1 : target.max_grid_yz - 1}, 1});
-      to_.grid[k] = exprs.constant(1);
-    }
-    slots_.resize(from.buffers.size());
-    const auto is_scratch = [&](int slot) {
-      if (!rows_in_global || slot < from.arguments || places_[slot].place != Place::kShared) return false;
-      const auto& extents = from.buffers[slot].extents;
-      return !std::all_of(extents.begin(), extents.end(), [](Expr e) { return e.is_constant(); });
-    };
-    const int count = static_cast<int>(from.buffers.size());
-    for (int slot = 0; slot < from.arguments; ++slot) add(from.buffers[slot], slot);
-    for (int slot = from.arguments; slot < count; ++slot)
-      if (is_scratch(slot)) add_scratch(from.buffers[slot], slot);
-    for (int slot = from.arguments; slot < count; ++slot)
-      if (!is_scratch(slot)) add(from.buffers[slot], slot);
-  }
-
-  thread::Kernel run() {
-    loop::Stmt body = from_.body;
-    if (const auto* grid = body->as<loop::For>(); grid && grid->kind == loop::LoopKind::kParallel) {
-      to_.grid[0] = symbolic::max(grid->extent, 0);
-      for (int k = to_.arguments - to_.scratch; k < to_.arguments; ++k)
-        to_.buffers[k].count = to_.buffers[k].count * to_.grid[0];
-      bind(grid->var, to_.block_index[0]);
-      body = grid->body;
-    }
-    to_.body = lower(body);
-    if (to_.check_messages.empty() && checks_an_index()) to_.check_messages.emplace_back("an index is out of range");
-    return std::move(to_);
-  }
-
- private:
-  enum class Level : uint8_t { kBlock, kThread };
-
-  bool checks_an_index() const {
-    bool found = false;
-    thread::visit(to_.body, [&](const thread::Stmt& s) {
-      thread::for_each_scalar(*s, [&](Scalar root) {
-        ir::visit(root, [&](Scalar x) { found |= x->kind == ScalarKind::kOp && x->op == ir::ScalarOp::kCheckedIndex; });
-      });
-    });
-    return found;
-  }
-
-  // ---- Buffers
-  void add(const loop::Buffer& b, int slot) {
-    thread::Buffer n;
-    n.name = b.name;
-    n.dtype = b.dtype;
-    n.written = b.written && slot < from_.arguments;
-    n.alignment = 16;
-    n.count = context_.exprs.constant(1);
-    const Placement& at = places_[slot];
-    const bool argument = slot < from_.arguments;
-    n.space = argument                     ? thread::Space::kGlobal
-              : at.place == Place::kShared ? thread::Space::kShared
-                                           : thread::Space::kLocal;
-    if (!argument && at.place == Place::kFragment) {
-      const FragmentShape shape = fragment_shape(*mma_, at.part);
-      n.count = context_.exprs.constant(at.box[at.row_axis] / shape.rows * (at.box[1 - at.row_axis] / shape.columns) *
-                                        shape.map->items);
-    } else if (!argument && at.place == Place::kSpread) {
-      for (int64_t e : at.box) n.count = n.count * e;
-      n.count = n.count * at.per_thread;
-    } else {
-      for (Expr e : b.extents) n.count = n.count * e;
-    }
-    slots_[slot] = static_cast<int>(to_.buffers.size());
-    STAX_ASSERT(n.space != thread::Space::kLocal || n.count.is_constant(), "the {} elements of {} are not registers",
-                n.count.str(), b.name);
-    to_.buffers.push_back(std::move(n));
-  }
-  /// One part for each block.
-  void add_scratch(const loop::Buffer& b, int slot) {
-    Expr count = context_.exprs.constant(1);
-    for (Expr e : b.extents) count = count * e;
-    slots_[slot] = static_cast<int>(to_.buffers.size());
-    block_part_[slot] = count;
-    to_.buffers.push_back({b.name, b.dtype, thread::Space::kGlobal, count, 16, true});
-    ++to_.arguments;
-    ++to_.scratch;
-  }
-  int add_local(const std::string& name, DType t, int64_t count) {
-    to_.buffers.push_back({name, t, thread::Space::kLocal, context_.exprs.constant(count), 0, false});
-    return static_cast<int>(to_.buffers.size()) - 1;
-  }
-  int add_shared(const std::string& name, DType t, int64_t count) {
-    to_.buffers.push_back({name, t, thread::Space::kShared, context_.exprs.constant(count), 16, false});
-    return static_cast<int>(to_.buffers.size()) - 1;
-  }
-
-  // ---- Expressions
-  void bind(Expr var, Expr value) { variables_[var.node()] = value; }
-  Expr value(Expr e) const { return symbolic::substitute(e, variables_); }
-  Scalar index(Expr e) { return context_.scalars.index(e); }
-  using Made = std::unordered_map<const ir::ScalarNode*, Scalar>;
-  /// With loads of one index, and variables replaced by what they are in the thread.
-  Scalar scalar(Scalar x) {
-    Made made;
-    return scalar(x, made);
-  }
-  Scalar scalar(Scalar x, Made& made) {
-    if (const auto done = made.find(x.node()); done != made.end()) return done->second;
-    return made[x.node()] = fresh_scalar(x, made);
-  }
-  Scalar fresh_scalar(Scalar x, Made& made) {
-    auto& t = context_.scalars;
-    switch (x->kind) {
-      case ScalarKind::kConstant: return x;
-      case ScalarKind::kIndex: return index(value(x->index));
-      case ScalarKind::kLoad: return t.load(slot_of(x->slot), x->dtype, {linear(x->slot, x->args)});
-      case ScalarKind::kCast: return t.cast(x->dtype, scalar(x->args[0], made));
-      case ScalarKind::kOp: {
-        std::vector<Scalar> args;
-        for (Scalar a : x->args) args.push_back(scalar(a, made));
-        return t.op(x->op, std::move(args));
-      }
-      case ScalarKind::kAccumulator: break;
-    }
-    STAX_UNREACHABLE();
-  }
-  int slot_of(int slot) const {
-    const auto found = partials_.find(slot);
-    return found == partials_.end() ? slots_[slot] : found->second;
-  }
-  /// The one index of an element.
-  Scalar linear(int slot, const std::vector<Scalar>& original) {
-    const loop::Buffer& b = from_.buffers[slot];
-    const Placement& p = places_[slot];
-    if (slot >= from_.arguments && p.place == Place::kSpread) {
-      Expr sum = iteration_;
-      for (size_t d = 0; d < original.size(); ++d)
-        sum = sum * p.box[d] +
-              symbolic::floordiv(value(without_thread(ir::as_expr(original[d]), thread_var_)), p.stride[d]);
-      return index(sum);
-    }
-    if (slot >= from_.arguments && p.place == Place::kFragment) return index(fragment_item(slot, original));
-    Scalar sum = index(context_.exprs.constant(0));
-    Expr stride = context_.exprs.constant(1);
-    for (size_t d = original.size(); d-- > 0;) {
-      sum = sum + scalar(original[d]) * index(b.strides.empty() ? stride : value(b.strides[d]));
-      stride = stride * value(b.extents[d]);
-    }
-    if (const auto part = block_part_.find(slot); part != block_part_.end())
-      sum = sum + index(to_.block_index[0] * part->second);
-    if (const Expr e = ir::as_expr(sum)) return index(rejoin_quotients(e));
-    return sum;
-  }
-  /// Which of the lane's elements of a matrix: those of one tile lie side by side, tiles go by rows.
-  Expr fragment_item(int slot, const std::vector<Scalar>& original) const {
-    const Placement& p = places_[slot];
-    const FragmentShape shape = fragment_shape(*mma_, p.part);
-    const auto along = [&](int axis) {
-      const Expr inner = without_thread(ir::as_expr(original[static_cast<size_t>(axis)]), thread_var_);
-      return value(symbolic::substitute(inner, tiles_));
-    };
-    const Expr tile = symbolic::floordiv(along(p.row_axis), shape.rows) * (p.box[1 - p.row_axis] / shape.columns) +
-                      symbolic::floordiv(along(1 - p.row_axis), shape.columns);
-    return tile * shape.map->items + item_;
-  }
-  // ---- Statements
-  thread::Stmt lower(const loop::Stmt& s) {
-    return std::visit([&](const auto& n) { return lower_node(n); }, s->v);
-  }
-  thread::Stmt lower_node(const loop::Block& b) {
-    thread::Block out;
-    for (const auto& s : b.statements) out.statements.push_back(lower(s));
-    return thread::make(std::move(out));
-  }
-  thread::Stmt lower_node(const loop::Fence& f) {
-    thread::Block out;
-    out.statements.push_back(thread::make(thread::AsyncCommit{}));
-    if (f.pending < kMostPending) out.statements.push_back(thread::make(thread::AsyncWait{f.pending}));
-    return thread::make(std::move(out));
-  }
-  thread::Stmt lower_node(const loop::Allocate& a) { return lower(a.body); }
-  thread::Stmt lower_node(const loop::If& i) {
-    thread::If out{scalar(i.condition), lower(i.then_body), i.else_body ? lower(i.else_body) : nullptr};
-    if (const Expr known = loop::condition_expr(out.condition); known && known.is_constant()) {
-      if (known.constant() != 0) return out.then_body;
-      return out.else_body ? out.else_body : thread::make(thread::Block{});
-    }
-    return thread::make(std::move(out));
-  }
-  thread::Stmt lower_node(const loop::Prefetch&) { return thread::make(thread::Block{}); }
-  thread::Stmt lower_node(const loop::Store& w) {
-    if (w.in_background && target_.async_copy)
-      if (thread::Stmt copy = copy_in_background(w)) return copy;
-    return store(w.slot, w.index, scalar(w.value));
-  }
-  thread::Stmt lower_node(const loop::Update& u) {
-    Scalar old = context_.scalars.load(slot_of(u.slot), from_.buffers[u.slot].dtype, {linear(u.slot, u.index)});
-    return store(u.slot, u.index, ir::combine(u.combiner, old, scalar(u.value)));
-  }
-  thread::Stmt store(int slot, const std::vector<Scalar>& at, Scalar v) {
-    thread::Stmt s = thread::make(thread::Store{slot_of(slot), linear(slot, at), v});
-    const bool mine = to_.buffers[slot_of(slot)].space == thread::Space::kLocal;
-    return level_ == Level::kBlock && !mine ? by_thread_zero(std::move(s)) : s;
-  }
-  thread::Stmt by_thread_zero(thread::Stmt s) {
-    if (to_.block == 1) return s;
-    return thread::make(
-        thread::If{loop::condition_of(context_, symbolic::equal(to_.thread, 0)), std::move(s), nullptr});
-  }
-
-  thread::Stmt lower_node(const loop::For& f) {
-    if (f.kind == loop::LoopKind::kThread) return thread_loop(f);
-    if (f.kind == loop::LoopKind::kWarp) return warp_loop(f);
-    if (loop::is_matrix(f.kind)) return matrix_loops(f);
-    if (f.kind == loop::LoopKind::kVector && level_ == Level::kThread) return vector_loop(f);
-    const Expr extent = value(f.extent);
-    const bool constant = extent.is_constant();
-    if (constant && extent.constant() <= 0) return thread::make(thread::Block{});
-    if (constant && extent.constant() == 1) {
-      bind(f.var, context_.exprs.constant(0));
-      return lower(f.body);
-    }
-    variables_.erase(f.var.node());
-    const bool unrolled = constant && (f.kind == loop::LoopKind::kUnrolled ||
-                                       (extent.constant() <= kMostUnrolled && indexes_registers(f)));
-    return thread::make(thread::For{f.var, extent, unrolled, lower(f.body)});
-  }
-
-  /// Whether an element of a buffer in registers is chosen by the variable of the loop.
-  bool indexes_registers(const loop::For& f) const {
-    bool found = false;
-    for (const loop::Access& a : loop::accesses_in(f.body)) {
-      if (a.slot < from_.arguments || places_[a.slot].place == Place::kShared) continue;
-      for (Scalar i : a.index) found |= loop::depends_on(i, f.var);
-    }
-    return found;
-  }
-
-  // ---- Vector loops: one access of all lanes where addresses allow it
-  thread::Stmt vector_loop(const loop::For& f) {
-    loop::For lanes = f;
-    lanes.kind = loop::LoopKind::kUnrolled;
-    const Expr extent = value(f.extent);
-    if (!extent.is_constant() || extent.constant() > 16) {
-      lanes.kind = loop::LoopKind::kSerial;
-      return lower_node(lanes);
-    }
-    const int width = static_cast<int>(extent.constant());
-    vector_lane_ = f.var, vector_width_ = width;
-    const thread::Stmt each = lower(f.body);
-    vector_width_ = 1;
-    return vectorize_lanes(to_, target_, f.var, width, each);
-  }
-
-  /// A copy of neighbours in global memory to neighbours in shared memory, or zeros; null where it is none that goes on by itself.
-  thread::Stmt copy_in_background(const loop::Store& w) {
-    Scalar load = w.value;
-    Expr condition;
-    if (load->kind == ScalarKind::kOp && load->op == ir::ScalarOp::kSelect &&
-        load->args[2] == ir::neutral(context_, ir::Combiner::kSum, load->dtype)) {
-      condition = loop::condition_expr(scalar(load->args[0]));
-      if (!condition) return nullptr;
-      load = load->args[1];
-    }
-    if (load->kind != ScalarKind::kLoad || load->slot >= from_.arguments) return nullptr;
-    if (to_.buffers[slot_of(w.slot)].space != thread::Space::kShared) return nullptr;
-    const Expr to = ir::as_expr(linear(w.slot, w.index)), from = ir::as_expr(linear(load->slot, load->args));
-    const int64_t bytes = vector_width_ * static_cast<int64_t>(ir::byte_size(load->dtype));
-    if (!to || !from || bytes < 4 || bytes > 16) return nullptr;
-    Expr at[2] = {to, from};
-    for (Expr& e : at) {
-      if (vector_width_ == 1) continue;
-      const auto affine = symbolic::affine_in(e, vector_lane_);
-      if (!affine || !affine->coefficient.is_constant(1) || !is_multiple(to_, affine->rest, vector_width_))
-        return nullptr;
-      e = affine->rest;
-    }
-    if (condition && vector_width_ > 1) {
-      if (!holds_for_all_or_none(condition, vector_lane_, vector_width_)) return nullptr;
-      condition = symbolic::substitute(condition, {{vector_lane_.node(), context_.exprs.constant(0)}});
-    }
-    if (condition && condition.is_constant(1)) condition = {};
-    return thread::make(thread::AsyncCopy{slot_of(w.slot), index(at[0]), slots_[load->slot], index(at[1]),
-                                          vector_width_,
-                                          condition ? loop::condition_of(context_, condition) : Scalar()});
-  }
-
-  // ---- Matrices
-  thread::Stmt warp_loop(const loop::For& f) {
-    STAX_ASSERT(level_ == Level::kBlock, "warp loop {} is inside a thread loop", f.var.str());
-    STAX_ASSERT(f.extent.is_constant(to_.block / to_.warp), "kernel {}: warp loop {} of {} in a block of {} warps",
-                from_.name, f.var.str(), f.extent.str(), to_.block / to_.warp);
-    level_ = Level::kThread;
-    bind(f.var, symbolic::floordiv(to_.thread, to_.warp));
-    thread_var_ = f.var;
-    iteration_ = context_.exprs.constant(0);
-    thread::Stmt body = lower(f.body);
-    level_ = Level::kBlock;
-    return thread::make(thread::Block{{std::move(body)}, true});
-  }
-
-  thread::Stmt matrix_loops(const loop::For& f) {
-    const MatrixNest nest = matrix_nest(f);
-    if (nest.part == MatrixPart::kProduct) return product(nest);
-    const FragmentShape shape = fragment_shape(*mma_, nest.part);
-    for (const loop::For* each : nest.loops) {
-      const int tile = each->kind == shape.row_loop ? shape.rows : shape.columns;
-      STAX_ASSERT(each->extent.constant() % tile == 0, "kernel {}: matrix loop {} of {} is no multiple of {}",
-                  from_.name, each->var.str(), each->extent.str(), tile);
-    }
-    if (thread::Stmt loads = load_matrices(nest, shape)) return loads;
-    thread::Block out;
-    elements(f, shape, 0, out);
-    return thread::make(std::move(out));
-  }
-
-  /// The elements that a lane has of a nest from matrix loop `f` on: bits `item` of their number are chosen by loops around it.
-  void elements(const loop::For& f, const FragmentShape& shape, int item, thread::Block& out) {
-    const bool is_row = f.kind == shape.row_loop;
-    const std::vector<int>& by_lane = is_row ? shape.map->lane_row : shape.map->lane_column;
-    const std::vector<int>& by_item = is_row ? shape.map->item_row : shape.map->item_column;
-    const Expr lane = lane_offset(to_.thread, by_lane);
-    bool innermost = true;
-    loop::visit(f.body, [&](const loop::Stmt& s) {
-      const auto* inner = s->as<loop::For>();
-      innermost &= inner == nullptr || !loop::is_matrix(inner->kind);
-    });
-    // Elements that are neighbours in the lane and in the matrix are lanes of a vector.
-    size_t vector_bits = 0;
-    while (innermost && vector_bits < by_item.size() && by_item[vector_bits] == 1 << vector_bits) ++vector_bits;
-    std::vector<size_t> bits;
-    for (size_t b = vector_bits; b < by_item.size(); ++b)
-      if (by_item[b] != 0) bits.push_back(b);
-    const int tile = is_row ? shape.rows : shape.columns;
-    auto& exprs = context_.exprs;
-    for (int64_t first = 0; first < f.extent.constant(); first += tile) {
-      for (int choice = 0; choice < 1 << bits.size(); ++choice) {
-        int64_t at = first;
-        int chosen = item;
-        for (size_t k = 0; k < bits.size(); ++k)
-          if ((choice >> k & 1) != 0) at += by_item[bits[k]], chosen |= 1 << bits[k];
-        tiles_[f.var.node()] = exprs.constant(first);
-        Expr v = lane + at;
-        item_ = exprs.constant(chosen);
-        const int width = 1 << vector_bits;
-        Expr neighbour;
-        if (width > 1) {
-          neighbour = loop::loop_var(context_, "item", exprs.constant(width));
-          v = v + neighbour;
-          item_ = item_ + neighbour;
-        }
-        bind(f.var, v);
-        if (const auto* inner = innermost ? nullptr : f.body->as<loop::For>(); inner != nullptr) {
-          elements(*inner, shape, chosen, out);
-        } else if (!innermost) {
-          // Conditions stand between the loops.
-          const auto* i = f.body->as<loop::If>();
-          thread::Block inside;
-          elements(*i->then_body->as<loop::For>(), shape, chosen, inside);
-          const Scalar condition = scalar(i->condition);
-          if (const Expr known = loop::condition_expr(condition); known && known.is_constant()) {
-            if (known.constant() != 0) out.statements.push_back(thread::make(std::move(inside)));
-          } else {
-            out.statements.push_back(thread::make(thread::If{condition, thread::make(std::move(inside)), nullptr}));
-          }
-        } else {
-          const thread::Stmt each = lower(f.body);
-          out.statements.push_back(width > 1 ? vectorize_lanes(to_, target_, neighbour, width, each) : each);
-        }
-      }
-    }
-  }
-
-  thread::Stmt product(const MatrixNest& nest) {
-    const auto* sum = nest.leaf->as<loop::Update>();
-    Scalar factors[2];
-    for (size_t k = 0; k < 2; ++k) {
-      factors[k] = sum->value->args[k];
-      while (factors[k]->kind == ScalarKind::kCast) factors[k] = factors[k]->args[0];
-    }
-    if (places_[factors[0]->slot].part != MatrixPart::kLeft) std::swap(factors[0], factors[1]);
-    for (Scalar x : factors)
-      STAX_ASSERT(places_[x->slot].place == Place::kFragment, "kernel {}: the factor {} is not in registers of a warp",
-                  from_.name, x.str());
-    int64_t count[3] = {};
-    Expr vars[3];
-    const int size[3] = {mma_->m, mma_->n, mma_->k};
-    for (const loop::For* f : nest.loops) {
-      const int role = static_cast<int>(f->kind) - static_cast<int>(loop::LoopKind::kRows);
-      vars[role] = f->var;
-      count[role] = f->extent.constant() / size[role];
-    }
-    item_ = context_.exprs.constant(0);
-    thread::Block out;
-    for (int64_t k = 0; k < count[2]; ++k) {
-      for (int64_t m = 0; m < count[0]; ++m) {
-        for (int64_t n = 0; n < count[1]; ++n) {
-          const int64_t at[3] = {m, n, k};
-          for (int r = 0; r < 3; ++r) tiles_[vars[r].node()] = context_.exprs.constant(at[r] * size[r]);
-          const auto fragment = [&](int slot, const std::vector<Scalar>& i) {
-            return thread::Fragment{slots_[slot], fragment_item(slot, i)};
-          };
-          const thread::Fragment c = fragment(sum->slot, sum->index);
-          out.statements.push_back(
-              thread::make(thread::Mma{instruction_, c, fragment(factors[0]->slot, factors[0]->args),
-                                       fragment(factors[1]->slot, factors[1]->args), c}));
-        }
-      }
-    }
-    return thread::make(std::move(out));
-  }
-
-  /// A factor that is filled from shared memory, by the instruction that loads 8 x 8 elements at once. Null where it does not fit.
-  thread::Stmt load_matrices(const MatrixNest& nest, const FragmentShape& shape) {
-    const auto* w = nest.leaf->as<loop::Store>();
-    if (!target_.load_matrix || nest.part == MatrixPart::kSum || nest.has_condition || w == nullptr) return nullptr;
-    const Scalar load = w->value;
-    if (load->kind != ScalarKind::kLoad || load->slot < from_.arguments || ir::byte_size(load->dtype) != 2)
-      return nullptr;
-    if (places_[load->slot].place != Place::kShared || to_.warp != 32) return nullptr;
-    // The lane's first two elements are neighbours along the depth; what eight lanes have lies across.
-    const bool left = nest.part == MatrixPart::kLeft;
-    const thread::FragmentMap& map = *shape.map;
-    const std::vector<int>&along_lane = left ? map.lane_column : map.lane_row,
-          &across_lane = left ? map.lane_row : map.lane_column, &along_item = left ? map.item_column : map.item_row,
-          &across_item = left ? map.item_row : map.item_column;
-    if (along_lane != std::vector{2, 4, 0, 0, 0} || across_lane != std::vector{0, 0, 1, 2, 4} || along_item[0] != 1)
-      return nullptr;
-    const auto loop_of = [&](loop::LoopKind kind) {
-      return *std::find_if(nest.loops.begin(), nest.loops.end(), [&](const loop::For* f) { return f->kind == kind; });
-    };
-    const loop::For *row = loop_of(shape.row_loop), *column = loop_of(shape.column_loop);
-    const loop::For *along = left ? column : row, *across = left ? row : column;
-    for (const loop::For* f : nest.loops) variables_.erase(f->var.node());
-    const Expr address = ir::as_expr(linear(load->slot, load->args));
-    if (!address) return nullptr;
-    const auto by_along = symbolic::affine_in(address, along->var),
-               by_across = symbolic::affine_in(address, across->var);
-    if (!by_along || !by_across) return nullptr;
-    const bool straight = by_along->coefficient.is_constant(1), turned = by_across->coefficient.is_constant(1);
-    if (straight == turned) return nullptr;
-    constexpr int kSide = 8;
-    const Expr pitch = straight ? by_across->coefficient : by_along->coefficient;
-    const Expr origin = symbolic::substitute(
-        address, {{along->var.node(), context_.exprs.constant(0)}, {across->var.node(), context_.exprs.constant(0)}});
-    if (pitch.multiple() % kSide != 0 || !is_multiple(to_, origin, kSide)) return nullptr;
-
-    // The matrices in the order of the registers: where they begin.
-    struct Corner {
-      int64_t along, across;
-    };
-    std::vector<Corner> corners;
-    for (int64_t r = 0; r < row->extent.constant(); r += shape.rows) {
-      for (int64_t c = 0; c < column->extent.constant(); c += shape.columns) {
-        for (int item = 0; item < map.items; item += 2) {
-          Corner at{left ? c : r, left ? r : c};
-          for (size_t b = 1; b < along_item.size(); ++b)
-            if ((item >> b & 1) != 0) at.along += along_item[b], at.across += across_item[b];
-          corners.push_back(at);
-        }
-      }
-    }
-    tiles_[row->var.node()] = tiles_[column->var.node()] = item_ = context_.exprs.constant(0);
-    const Expr first = fragment_item(w->slot, w->index);
-    const Expr line = symbolic::mod(to_.thread, kSide), bit0 = symbolic::mod(symbolic::floordiv(to_.thread, 8), 2),
-               bit1 = symbolic::mod(symbolic::floordiv(to_.thread, 16), 2);
-    thread::Block out;
-    for (size_t k = 0; k < corners.size();) {
-      const Corner* c = &corners[k];
-      int count = 1;
-      const auto is_grid = [&] {
-        return c[3].along - c[2].along == c[1].along - c[0].along &&
-               c[3].across - c[2].across == c[1].across - c[0].across;
-      };
-      if (k + 4 <= corners.size() && is_grid()) {
-        count = 4;
-      } else if (k + 2 <= corners.size()) {
-        count = 2;
-      }
-      Expr at_along = context_.exprs.constant(c[0].along), at_across = context_.exprs.constant(c[0].across);
-      if (count > 1) {
-        at_along = at_along + bit0 * (c[1].along - c[0].along);
-        at_across = at_across + bit0 * (c[1].across - c[0].across);
-      }
-      if (count > 2) {
-        at_along = at_along + bit1 * (c[2].along - c[0].along);
-        at_across = at_across + bit1 * (c[2].across - c[0].across);
-      }
-      (straight ? at_across : at_along) = (straight ? at_across : at_along) + line;
-      const Expr at = origin + (straight ? at_along + at_across * pitch : at_across + at_along * pitch);
-      out.statements.push_back(thread::make(thread::LoadMatrix{slots_[w->slot], first + static_cast<int64_t>(2 * k),
-                                                               slots_[load->slot], index(at), count, turned}));
-      k += static_cast<size_t>(count);
-    }
-    return thread::make(std::move(out));
-  }
-
-  // ---- Thread loops
-  struct Reduced {
-    int slot = 0, partial = 0;
-    loop::Combiner combiner = loop::Combiner::kSum;
-  };
-  std::vector<Reduced> reductions_of(const loop::For& f) {
-    std::vector<Reduced> found;
-    loop::visit(f.body, [&](const loop::Stmt& s) {
-      const auto* u = s->as<loop::Update>();
-      if (u == nullptr || u->slot < from_.arguments || places_[u->slot].place != Place::kReplicated) return;
-      if (std::any_of(found.begin(), found.end(), [&](const Reduced& r) { return r.slot == u->slot; })) return;
-      found.push_back({u->slot, 0, u->combiner});
-    });
-    for (Reduced& r : found) {
-      const thread::Buffer b = to_.buffers[slots_[r.slot]];
-      r.partial = add_local(b.name + "_part", b.dtype, b.count.constant());
-      partials_[r.slot] = r.partial;
-    }
-    return found;
-  }
-
-  thread::Stmt thread_loop(const loop::For& f) {
-    STAX_ASSERT(level_ == Level::kBlock, "thread loop {} is inside a thread loop", f.var.str());
-    thread::Block out;
-    const std::vector<Reduced> reductions = reductions_of(f);
-    for (const Reduced& r : reductions) {
-      const Scalar zero = ir::neutral(context_, r.combiner, to_.buffers[r.partial].dtype);
-      for (int64_t k = 0; k < to_.buffers[r.partial].count.constant(); ++k)
-        out.statements.push_back(thread::make(thread::Store{r.partial, index(context_.exprs.constant(k)), zero}));
-    }
-    level_ = Level::kThread;
-    out.statements.push_back(thread::make(thread::Block{{iterations(f)}, true}));
-    level_ = Level::kBlock;
-    for (const Reduced& r : reductions) {
-      partials_.erase(r.slot);
-      for (int64_t k = 0; k < to_.buffers[r.partial].count.constant(); ++k) reduce(out, r, k);
-    }
-    return thread::make(std::move(out));
-  }
-
-  /// What a thread does of a thread loop.
-  thread::Stmt iterations(const loop::For& f) {
-    auto& exprs = context_.exprs;
-    const Expr extent = value(f.extent);
-    const auto guarded = [&](Expr v, Expr iteration) {
-      bind(f.var, v);
-      thread_var_ = f.var;
-      iteration_ = iteration;
-      thread::Stmt body = lower(f.body);
-      const Expr inside = symbolic::less(v, extent);
-      if (inside.is_constant(1)) return body;
-      return thread::make(thread::If{loop::condition_of(context_, inside), std::move(body), nullptr});
-    };
-    if (extent.is_constant() && extent.constant() <= to_.block) return guarded(to_.thread, exprs.constant(0));
-    if (extent.is_constant() && touches_spread(f)) {
-      thread::Block all;
-      for (int64_t k = 0; k * to_.block < extent.constant(); ++k)
-        all.statements.push_back(guarded(to_.thread + k * to_.block, exprs.constant(k)));
-      return thread::make(std::move(all));
-    }
-    const Expr count = symbolic::ceildiv(extent - to_.thread, to_.block);
-    const Expr it = loop::loop_var(context_, loop_name_of(f), symbolic::ceildiv(extent, to_.block));
-    bind(f.var, to_.thread + it * to_.block);
-    thread_var_ = f.var;
-    iteration_ = it;
-    // A few iterations are written out, so that their loads are under way together.
-    const bool few = count.is_constant() && count.constant() <= kMostIterations;
-    return thread::make(thread::For{it, count, few, lower(f.body)});
-  }
-  static std::string loop_name_of(const loop::For& f) {
-    const std::string& name = f.var.symbol().name;
-    return name.substr(0, name.find('.')) + "_it";
-  }
-  bool touches_spread(const loop::For& f) const {
-    for (const loop::Access& a : loop::accesses_in(f.body))
-      if (a.slot >= from_.arguments && places_[a.slot].place == Place::kSpread) return true;
-    return false;
-  }
-
-  // ---- Reductions over the threads of a block
-  /// target = combine(target, all threads' partial values), in every thread.
-  void reduce(thread::Block& out, const Reduced& r, int64_t element) {
-    auto& scalars = context_.scalars;
-    const DType t = to_.buffers[r.partial].dtype;
-    const auto load = [&](int slot, Expr at) { return scalars.load(slot, t, {index(at)}); };
-    const Expr k = context_.exprs.constant(element), zero = context_.exprs.constant(0);
-    const auto assign = [&](int slot, Expr at, Scalar v) { return thread::make(thread::Store{slot, index(at), v}); };
-    const Scalar own = load(r.partial, k);
-    const auto finish = [&](Scalar total) {
-      const int target = slots_[r.slot];
-      out.statements.push_back(assign(target, k, ir::combine(r.combiner, load(target, k), total)));
-    };
-    if (to_.block == 1) return finish(own);
-    if (!target_.shuffle) {
-      // A tree in shared memory.
-      const int tree = add_shared(to_.buffers[slots_[r.slot]].name + "_tree", t, to_.block);
-      out.statements.push_back(assign(tree, to_.thread, own));
-      for (int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(to_.block))) / 2; half > 0; half /= 2) {
-        const Expr there = to_.thread + half;
-        const Expr inside =
-            symbolic::less(to_.thread, context_.exprs.constant(std::min<int64_t>(half, to_.block - half)));
-        out.statements.push_back(thread::make(thread::If{
-            loop::condition_of(context_, inside),
-            assign(tree, to_.thread, ir::combine(r.combiner, load(tree, to_.thread), load(tree, there))), nullptr}));
-      }
-      return finish(load(tree, zero));
-    }
-    // Trees of shuffles in each warp; then every thread combines the warps' values in the same order.
-    const int other = add_local(to_.buffers[slots_[r.slot]].name + "_other", t, 1);
-    for (int step = to_.warp / 2; step > 0; step /= 2) {
-      out.statements.push_back(thread::make(
-          thread::Shuffle{other, zero, thread::ShuffleMode::kXor, context_.exprs.constant(step), load(r.partial, k)}));
-      out.statements.push_back(assign(r.partial, k, ir::combine(r.combiner, load(r.partial, k), load(other, zero))));
-    }
-    const int warps = to_.block / to_.warp;
-    if (warps == 1) return finish(own);
-    const int shared = add_shared(to_.buffers[slots_[r.slot]].name + "_warps", t, warps);
-    const Expr lane = symbolic::mod(to_.thread, to_.warp), warp = symbolic::floordiv(to_.thread, to_.warp);
-    out.statements.push_back(thread::make(thread::If{loop::condition_of(context_, symbolic::equal(lane, 0)),
-                                                     assign(shared, warp, load(r.partial, k)), nullptr}));
-    Scalar total = load(shared, zero);
-    for (int w = 1; w < warps; ++w) total = ir::combine(r.combiner, total, load(shared, zero + w));
-    finish(total);
-  }
-
-  const loop::Kernel& from_;
-  const ir::Target& target_;
-  ir::Context& context_;
-  std::vector<Placement> places_;
-  thread::Kernel to_;
-  std::vector<int> slots_;                    // in `to_`, by slot of `from_`
-  std::unordered_map<int, Expr> block_part_;  // of buffers in global memory: elements of one block
-  symbolic::Substitution variables_;
-  std::unordered_map<int, int> partials_;  // in a thread loop: what each thread combines into instead
-  int instruction_ = -1;                   // of matrix loops
-  const thread::MmaInstruction* mma_ = nullptr;
-  symbolic::Substitution tiles_;  // in matrix loops: where the tile at hand begins, by variable
-  Expr item_;                     // which of the lane's elements of a tile
-  Expr vector_lane_;              // of the vector loop at hand
-  int vector_width_ = 1;
-  Level level_ = Level::kBlock;
-  Expr thread_var_, iteration_;  // in a thread loop: its variable, and which of the thread's iterations it is
-};
-
 }  // namespace
+
+ThreadLowering::ThreadLowering(const loop::Kernel& from, const ir::Target& target, int block, int index_bits,
+                               bool rows_in_global)
+    : from_(from), target_(target), context_(*from.context), places_(place_buffers(from, block)) {
+  if (const int i = matrix_instruction(from, target); i >= 0) instruction_ = i, mma_ = &thread::mma_instructions()[i];
+  to_.context = from.context;
+  to_.name = from.name;
+  to_.kernel_class = from.kernel_class;
+  to_.arguments = from.arguments;
+  to_.params = from.params;
+  to_.block = block;
+  to_.warp = target.warp;
+  to_.index_bits = index_bits;
+  to_.check_messages = from.check_messages;
+  to_.schedule = from.schedule;
+  auto& exprs = context_.exprs;
+  to_.thread = exprs.new_symbol({"thread", symbolic::SymbolKind::kLoop, {0, block - 1}, 1});
+  const char* names[] = {"block_x", "block_y", "block_z"};
+  for (int k = 0; k < 3; ++k) {
+    to_.block_index[k] = exprs.new_symbol(
+        {names[k], symbolic::SymbolKind::kLoop, {0, k == 0 ? target.max_grid_x - 1 : target.max_grid_yz - 1}, 1});
+    to_.grid[k] = exprs.constant(1);
+  }
+  slots_.resize(from.buffers.size());
+  const auto is_scratch = [&](int slot) {
+    if (!rows_in_global || slot < from.arguments || places_[slot].place != Place::kShared) return false;
+    const auto& extents = from.buffers[slot].extents;
+    return !std::all_of(extents.begin(), extents.end(), [](Expr e) { return e.is_constant(); });
+  };
+  const int count = static_cast<int>(from.buffers.size());
+  for (int slot = 0; slot < from.arguments; ++slot) add(from.buffers[slot], slot);
+  for (int slot = from.arguments; slot < count; ++slot)
+    if (is_scratch(slot)) add_scratch(from.buffers[slot], slot);
+  for (int slot = from.arguments; slot < count; ++slot)
+    if (!is_scratch(slot)) add(from.buffers[slot], slot);
+}
+
+thread::Kernel ThreadLowering::run() {
+  loop::Stmt body = from_.body;
+  if (const auto* grid = body->as<loop::For>(); grid && grid->kind == loop::LoopKind::kParallel) {
+    to_.grid[0] = symbolic::max(grid->extent, 0);
+    for (int k = to_.arguments - to_.scratch; k < to_.arguments; ++k)
+      to_.buffers[k].count = to_.buffers[k].count * to_.grid[0];
+    bind(grid->var, to_.block_index[0]);
+    body = grid->body;
+  }
+  to_.body = lower(body);
+  if (to_.check_messages.empty() && checks_an_index()) to_.check_messages.emplace_back("an index is out of range");
+  return std::move(to_);
+}
+
+bool ThreadLowering::checks_an_index() const {
+  bool found = false;
+  thread::visit(to_.body, [&](const thread::Stmt& s) {
+    thread::for_each_scalar(*s, [&](Scalar root) {
+      ir::visit(root, [&](Scalar x) { found |= x->kind == ScalarKind::kOp && x->op == ir::ScalarOp::kCheckedIndex; });
+    });
+  });
+  return found;
+}
+
+void ThreadLowering::add(const loop::Buffer& b, int slot) {
+  thread::Buffer n;
+  n.name = b.name;
+  n.dtype = b.dtype;
+  n.written = b.written && slot < from_.arguments;
+  n.alignment = 16;
+  n.count = context_.exprs.constant(1);
+  const Placement& at = places_[slot];
+  const bool argument = slot < from_.arguments;
+  n.space = argument                     ? thread::Space::kGlobal
+            : at.place == Place::kShared ? thread::Space::kShared
+                                         : thread::Space::kLocal;
+  if (!argument && at.place == Place::kFragment) {
+    const FragmentShape shape = fragment_shape(*mma_, at.part);
+    n.count = context_.exprs.constant(at.box[at.row_axis] / shape.rows * (at.box[1 - at.row_axis] / shape.columns) *
+                                      shape.map->items);
+  } else if (!argument && at.place == Place::kSpread) {
+    for (int64_t e : at.box) n.count = n.count * e;
+    n.count = n.count * at.per_thread;
+  } else {
+    for (Expr e : b.extents) n.count = n.count * e;
+  }
+  slots_[slot] = static_cast<int>(to_.buffers.size());
+  STAX_ASSERT(n.space != thread::Space::kLocal || n.count.is_constant(), "the {} elements of {} are not registers",
+              n.count.str(), b.name);
+  to_.buffers.push_back(std::move(n));
+}
+
+void ThreadLowering::add_scratch(const loop::Buffer& b, int slot) {
+  Expr count = context_.exprs.constant(1);
+  for (Expr e : b.extents) count = count * e;
+  slots_[slot] = static_cast<int>(to_.buffers.size());
+  block_part_[slot] = count;
+  to_.buffers.push_back({b.name, b.dtype, thread::Space::kGlobal, count, 16, true});
+  ++to_.arguments;
+  ++to_.scratch;
+}
+
+int ThreadLowering::add_local(const std::string& name, DType t, int64_t count) {
+  to_.buffers.push_back({name, t, thread::Space::kLocal, context_.exprs.constant(count), 0, false});
+  return static_cast<int>(to_.buffers.size()) - 1;
+}
+
+int ThreadLowering::add_shared(const std::string& name, DType t, int64_t count) {
+  to_.buffers.push_back({name, t, thread::Space::kShared, context_.exprs.constant(count), 16, false});
+  return static_cast<int>(to_.buffers.size()) - 1;
+}
+
+Scalar ThreadLowering::scalar(Scalar x) {
+  Made made;
+  return scalar(x, made);
+}
+
+Scalar ThreadLowering::scalar(Scalar x, Made& made) {
+  if (const auto done = made.find(x.node()); done != made.end()) return done->second;
+  return made[x.node()] = fresh_scalar(x, made);
+}
+
+Scalar ThreadLowering::fresh_scalar(Scalar x, Made& made) {
+  auto& t = context_.scalars;
+  switch (x->kind) {
+    case ScalarKind::kConstant: return x;
+    case ScalarKind::kIndex: return index(value(x->index));
+    case ScalarKind::kLoad: return t.load(slot_of(x->slot), x->dtype, {linear(x->slot, x->args)});
+    case ScalarKind::kCast: return t.cast(x->dtype, scalar(x->args[0], made));
+    case ScalarKind::kOp: {
+      std::vector<Scalar> args;
+      for (Scalar a : x->args) args.push_back(scalar(a, made));
+      return t.op(x->op, std::move(args));
+    }
+    case ScalarKind::kAccumulator: break;
+  }
+  STAX_UNREACHABLE();
+}
+
+int ThreadLowering::slot_of(int slot) const {
+  const auto found = partials_.find(slot);
+  return found == partials_.end() ? slots_[slot] : found->second;
+}
+
+Scalar ThreadLowering::linear(int slot, const std::vector<Scalar>& original) {
+  const loop::Buffer& b = from_.buffers[slot];
+  const Placement& p = places_[slot];
+  if (slot >= from_.arguments && p.place == Place::kSpread) {
+    Expr sum = iteration_;
+    for (size_t d = 0; d < original.size(); ++d)
+      sum = sum * p.box[d] +
+            symbolic::floordiv(value(without_thread(ir::as_expr(original[d]), thread_var_)), p.stride[d]);
+    return index(sum);
+  }
+  if (slot >= from_.arguments && p.place == Place::kFragment) return index(fragment_item(slot, original));
+  Scalar sum = index(context_.exprs.constant(0));
+  Expr stride = context_.exprs.constant(1);
+  for (size_t d = original.size(); d-- > 0;) {
+    sum = sum + scalar(original[d]) * index(b.strides.empty() ? stride : value(b.strides[d]));
+    stride = stride * value(b.extents[d]);
+  }
+  if (const auto part = block_part_.find(slot); part != block_part_.end())
+    sum = sum + index(to_.block_index[0] * part->second);
+  if (const Expr e = ir::as_expr(sum)) return index(rejoin_quotients(e));
+  return sum;
+}
+
+Expr ThreadLowering::fragment_item(int slot, const std::vector<Scalar>& original) const {
+  const Placement& p = places_[slot];
+  const FragmentShape shape = fragment_shape(*mma_, p.part);
+  const auto along = [&](int axis) {
+    const Expr inner = without_thread(ir::as_expr(original[static_cast<size_t>(axis)]), thread_var_);
+    return value(symbolic::substitute(inner, tiles_));
+  };
+  const Expr tile = symbolic::floordiv(along(p.row_axis), shape.rows) * (p.box[1 - p.row_axis] / shape.columns) +
+                    symbolic::floordiv(along(1 - p.row_axis), shape.columns);
+  return tile * shape.map->items + item_;
+}
+
+thread::Stmt ThreadLowering::lower(const loop::Stmt& s) {
+  return std::visit([&](const auto& n) { return lower_node(n); }, s->v);
+}
+
+thread::Stmt ThreadLowering::lower_node(const loop::Block& b) {
+  thread::Block out;
+  for (const auto& s : b.statements) out.statements.push_back(lower(s));
+  return thread::make(std::move(out));
+}
+
+thread::Stmt ThreadLowering::lower_node(const loop::Fence& f) {
+  thread::Block out;
+  out.statements.push_back(thread::make(thread::AsyncCommit{}));
+  if (f.pending < kMostPending) out.statements.push_back(thread::make(thread::AsyncWait{f.pending}));
+  return thread::make(std::move(out));
+}
+
+thread::Stmt ThreadLowering::lower_node(const loop::If& i) {
+  thread::If out{scalar(i.condition), lower(i.then_body), i.else_body ? lower(i.else_body) : nullptr};
+  if (const Expr known = loop::condition_expr(out.condition); known && known.is_constant()) {
+    if (known.constant() != 0) return out.then_body;
+    return out.else_body ? out.else_body : thread::make(thread::Block{});
+  }
+  return thread::make(std::move(out));
+}
+
+thread::Stmt ThreadLowering::lower_node(const loop::Store& w) {
+  if (w.in_background && target_.async_copy)
+    if (thread::Stmt copy = copy_in_background(w)) return copy;
+  return store(w.slot, w.index, scalar(w.value));
+}
+
+thread::Stmt ThreadLowering::lower_node(const loop::Update& u) {
+  Scalar old = context_.scalars.load(slot_of(u.slot), from_.buffers[u.slot].dtype, {linear(u.slot, u.index)});
+  return store(u.slot, u.index, ir::combine(u.combiner, old, scalar(u.value)));
+}
+
+thread::Stmt ThreadLowering::store(int slot, const std::vector<Scalar>& at, Scalar v) {
+  thread::Stmt s = thread::make(thread::Store{slot_of(slot), linear(slot, at), v});
+  const bool mine = to_.buffers[slot_of(slot)].space == thread::Space::kLocal;
+  return level_ == Level::kBlock && !mine ? by_thread_zero(std::move(s)) : s;
+}
+
+thread::Stmt ThreadLowering::by_thread_zero(thread::Stmt s) {
+  if (to_.block == 1) return s;
+  return thread::make(thread::If{loop::condition_of(context_, symbolic::equal(to_.thread, 0)), std::move(s), nullptr});
+}
+
+thread::Stmt ThreadLowering::lower_node(const loop::For& f) {
+  if (f.kind == loop::LoopKind::kThread) return thread_loop(f);
+  if (f.kind == loop::LoopKind::kWarp) return warp_loop(f);
+  if (loop::is_matrix(f.kind)) return matrix_loops(f);
+  if (f.kind == loop::LoopKind::kVector && level_ == Level::kThread) return vector_loop(f);
+  const Expr extent = value(f.extent);
+  const bool constant = extent.is_constant();
+  if (constant && extent.constant() <= 0) return thread::make(thread::Block{});
+  if (constant && extent.constant() == 1) {
+    bind(f.var, context_.exprs.constant(0));
+    return lower(f.body);
+  }
+  variables_.erase(f.var.node());
+  const bool unrolled =
+      constant && (f.kind == loop::LoopKind::kUnrolled || (extent.constant() <= kMostUnrolled && indexes_registers(f)));
+  return thread::make(thread::For{f.var, extent, unrolled, lower(f.body)});
+}
+
+bool ThreadLowering::indexes_registers(const loop::For& f) const {
+  bool found = false;
+  for (const loop::Access& a : loop::accesses_in(f.body)) {
+    if (a.slot < from_.arguments || places_[a.slot].place == Place::kShared) continue;
+    for (Scalar i : a.index) found |= loop::depends_on(i, f.var);
+  }
+  return found;
+}
+
+thread::Stmt ThreadLowering::vector_loop(const loop::For& f) {
+  loop::For lanes = f;
+  lanes.kind = loop::LoopKind::kUnrolled;
+  const Expr extent = value(f.extent);
+  if (!extent.is_constant() || extent.constant() > 16) {
+    lanes.kind = loop::LoopKind::kSerial;
+    return lower_node(lanes);
+  }
+  const int width = static_cast<int>(extent.constant());
+  vector_lane_ = f.var, vector_width_ = width;
+  const thread::Stmt each = lower(f.body);
+  vector_width_ = 1;
+  return vectorize_lanes(to_, target_, f.var, width, each);
+}
+
+thread::Stmt ThreadLowering::copy_in_background(const loop::Store& w) {
+  Scalar load = w.value;
+  Expr condition;
+  if (load->kind == ScalarKind::kOp && load->op == ir::ScalarOp::kSelect &&
+      load->args[2] == ir::neutral(context_, ir::Combiner::kSum, load->dtype)) {
+    condition = loop::condition_expr(scalar(load->args[0]));
+    if (!condition) return nullptr;
+    load = load->args[1];
+  }
+  if (load->kind != ScalarKind::kLoad || load->slot >= from_.arguments) return nullptr;
+  if (to_.buffers[slot_of(w.slot)].space != thread::Space::kShared) return nullptr;
+  const Expr to = ir::as_expr(linear(w.slot, w.index)), from = ir::as_expr(linear(load->slot, load->args));
+  const int64_t bytes = vector_width_ * static_cast<int64_t>(ir::byte_size(load->dtype));
+  if (!to || !from || bytes < 4 || bytes > 16) return nullptr;
+  Expr at[2] = {to, from};
+  for (Expr& e : at) {
+    if (vector_width_ == 1) continue;
+    const auto affine = symbolic::affine_in(e, vector_lane_);
+    if (!affine || !affine->coefficient.is_constant(1) || !is_multiple(to_, affine->rest, vector_width_))
+      return nullptr;
+    e = affine->rest;
+  }
+  if (condition && vector_width_ > 1) {
+    if (!holds_for_all_or_none(condition, vector_lane_, vector_width_)) return nullptr;
+    condition = symbolic::substitute(condition, {{vector_lane_.node(), context_.exprs.constant(0)}});
+  }
+  if (condition && condition.is_constant(1)) condition = {};
+  return thread::make(thread::AsyncCopy{slot_of(w.slot), index(at[0]), slots_[load->slot], index(at[1]), vector_width_,
+                                        condition ? loop::condition_of(context_, condition) : Scalar()});
+}
+
+std::vector<ThreadLowering::Reduced> ThreadLowering::reductions_of(const loop::For& f) {
+  std::vector<Reduced> found;
+  loop::visit(f.body, [&](const loop::Stmt& s) {
+    const auto* u = s->as<loop::Update>();
+    if (u == nullptr || u->slot < from_.arguments || places_[u->slot].place != Place::kReplicated) return;
+    if (std::any_of(found.begin(), found.end(), [&](const Reduced& r) { return r.slot == u->slot; })) return;
+    found.push_back({u->slot, 0, u->combiner});
+  });
+  for (Reduced& r : found) {
+    const thread::Buffer b = to_.buffers[slots_[r.slot]];
+    r.partial = add_local(b.name + "_part", b.dtype, b.count.constant());
+    partials_[r.slot] = r.partial;
+  }
+  return found;
+}
+
+thread::Stmt ThreadLowering::thread_loop(const loop::For& f) {
+  STAX_ASSERT(level_ == Level::kBlock, "thread loop {} is inside a thread loop", f.var.str());
+  thread::Block out;
+  const std::vector<Reduced> reductions = reductions_of(f);
+  for (const Reduced& r : reductions) {
+    const Scalar zero = ir::neutral(context_, r.combiner, to_.buffers[r.partial].dtype);
+    for (int64_t k = 0; k < to_.buffers[r.partial].count.constant(); ++k)
+      out.statements.push_back(thread::make(thread::Store{r.partial, index(context_.exprs.constant(k)), zero}));
+  }
+  level_ = Level::kThread;
+  out.statements.push_back(thread::make(thread::Block{{iterations(f)}, true}));
+  level_ = Level::kBlock;
+  for (const Reduced& r : reductions) {
+    partials_.erase(r.slot);
+    for (int64_t k = 0; k < to_.buffers[r.partial].count.constant(); ++k) reduce(out, r, k);
+  }
+  return thread::make(std::move(out));
+}
+
+thread::Stmt ThreadLowering::iterations(const loop::For& f) {
+  auto& exprs = context_.exprs;
+  const Expr extent = value(f.extent);
+  const auto guarded = [&](Expr v, Expr iteration) {
+    bind(f.var, v);
+    thread_var_ = f.var;
+    iteration_ = iteration;
+    thread::Stmt body = lower(f.body);
+    const Expr inside = symbolic::less(v, extent);
+    if (inside.is_constant(1)) return body;
+    return thread::make(thread::If{loop::condition_of(context_, inside), std::move(body), nullptr});
+  };
+  if (extent.is_constant() && extent.constant() <= to_.block) return guarded(to_.thread, exprs.constant(0));
+  if (extent.is_constant() && touches_spread(f)) {
+    thread::Block all;
+    for (int64_t k = 0; k * to_.block < extent.constant(); ++k)
+      all.statements.push_back(guarded(to_.thread + k * to_.block, exprs.constant(k)));
+    return thread::make(std::move(all));
+  }
+  const Expr count = symbolic::ceildiv(extent - to_.thread, to_.block);
+  const Expr it = loop::loop_var(context_, loop_name_of(f), symbolic::ceildiv(extent, to_.block));
+  bind(f.var, to_.thread + it * to_.block);
+  thread_var_ = f.var;
+  iteration_ = it;
+  // A few iterations are written out, so that their loads are under way together.
+  const bool few = count.is_constant() && count.constant() <= kMostIterations;
+  return thread::make(thread::For{it, count, few, lower(f.body)});
+}
+
+std::string ThreadLowering::loop_name_of(const loop::For& f) {
+  const std::string& name = f.var.symbol().name;
+  return name.substr(0, name.find('.')) + "_it";
+}
+
+bool ThreadLowering::touches_spread(const loop::For& f) const {
+  for (const loop::Access& a : loop::accesses_in(f.body))
+    if (a.slot >= from_.arguments && places_[a.slot].place == Place::kSpread) return true;
+  return false;
+}
+
+void ThreadLowering::reduce(thread::Block& out, const Reduced& r, int64_t element) {
+  auto& scalars = context_.scalars;
+  const DType t = to_.buffers[r.partial].dtype;
+  const auto load = [&](int slot, Expr at) { return scalars.load(slot, t, {index(at)}); };
+  const Expr k = context_.exprs.constant(element), zero = context_.exprs.constant(0);
+  const auto assign = [&](int slot, Expr at, Scalar v) { return thread::make(thread::Store{slot, index(at), v}); };
+  const Scalar own = load(r.partial, k);
+  const auto finish = [&](Scalar total) {
+    const int target = slots_[r.slot];
+    out.statements.push_back(assign(target, k, ir::combine(r.combiner, load(target, k), total)));
+  };
+  if (to_.block == 1) return finish(own);
+  if (!target_.shuffle) {
+    // A tree in shared memory.
+    const int tree = add_shared(to_.buffers[slots_[r.slot]].name + "_tree", t, to_.block);
+    out.statements.push_back(assign(tree, to_.thread, own));
+    for (int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(to_.block))) / 2; half > 0; half /= 2) {
+      const Expr there = to_.thread + half;
+      const Expr inside =
+          symbolic::less(to_.thread, context_.exprs.constant(std::min<int64_t>(half, to_.block - half)));
+      out.statements.push_back(thread::make(thread::If{
+          loop::condition_of(context_, inside),
+          assign(tree, to_.thread, ir::combine(r.combiner, load(tree, to_.thread), load(tree, there))), nullptr}));
+    }
+    return finish(load(tree, zero));
+  }
+  // Trees of shuffles in each warp; then every thread combines the warps' values in the same order.
+  const int other = add_local(to_.buffers[slots_[r.slot]].name + "_other", t, 1);
+  for (int step = to_.warp / 2; step > 0; step /= 2) {
+    out.statements.push_back(thread::make(
+        thread::Shuffle{other, zero, thread::ShuffleMode::kXor, context_.exprs.constant(step), load(r.partial, k)}));
+    out.statements.push_back(assign(r.partial, k, ir::combine(r.combiner, load(r.partial, k), load(other, zero))));
+  }
+  const int warps = to_.block / to_.warp;
+  if (warps == 1) return finish(own);
+  const int shared = add_shared(to_.buffers[slots_[r.slot]].name + "_warps", t, warps);
+  const Expr lane = symbolic::mod(to_.thread, to_.warp), warp = symbolic::floordiv(to_.thread, to_.warp);
+  out.statements.push_back(thread::make(thread::If{loop::condition_of(context_, symbolic::equal(lane, 0)),
+                                                   assign(shared, warp, load(r.partial, k)), nullptr}));
+  Scalar total = load(shared, zero);
+  for (int w = 1; w < warps; ++w) total = ir::combine(r.combiner, total, load(shared, zero + w));
+  finish(total);
+}
 
 thread::Kernel lower_to_structured(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits,
                                    bool rows_in_global) {
   STAX_ASSERT(block == 1 || block % target.warp == 0, "a block of {} threads is no whole number of warps of {}", block,
               target.warp);
-  return Lowering(kernel, target, block, index_bits, rows_in_global).run();
+  return ThreadLowering(kernel, target, block, index_bits, rows_in_global).run();
 }
 
 thread::Kernel lower_to_thread(const loop::Kernel& kernel, const ir::Target& target, int block, int index_bits,
