@@ -1,136 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 // stax bench: where the time of a model goes, kernel by kernel, at many shapes, and how far from what the machine can do.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <thread>
 
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "measure.h"
 #include "random_inputs.h"
-#include "roof.h"
 #include "session/npz.h"
+#include "shapes.h"
 #include "support/error.h"
 
 namespace stax::tool {
 namespace {
 
 using json = nlohmann::json;
-using runtime::KernelUse;
 
 struct BenchOptions {
-  std::string model, device = "cpu", json_file;
+  std::string model, device = "cpu", json_file, shapes;
   std::vector<std::string> sweeps, inputs, dims, force;
   int threads = 0, repeat = 20, warmup = 3;
   uint64_t seed = 1;
 };
 
-constexpr size_t kMostPoints = 256;
-constexpr int64_t kSteps = 8;  // of a sweep that is not logarithmic
-
-/// "seq=1..512:log" -> the dim and its extents: powers of two between the ends, or equal steps; both ends belong to it.
-std::pair<std::string, std::vector<int64_t>> parse_sweep(const std::string& text) {
-  const bool logarithmic = text.ends_with(":log");
-  if (text.find('=') == std::string::npos || text.starts_with('='))
-    user_error("--sweep '{}' has no dim and '='; write NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=N", text);
-  const auto [name, range] = *parse_dims({logarithmic ? text.substr(0, text.size() - 4) : text}).begin();
-  std::vector<int64_t> extents{range.lo};
-  if (logarithmic) {
-    for (int64_t e = 1; e < range.hi; e *= 2)
-      if (e > range.lo) extents.push_back(e);
-  } else {
-    for (int64_t k = 1; k < kSteps; ++k) {
-      const int64_t e = range.lo + (range.hi - range.lo) * k / kSteps;
-      if (e > extents.back()) extents.push_back(e);
-    }
-  }
-  if (range.hi > range.lo) extents.push_back(range.hi);
-  return {name, extents};
-}
-
-/// All combinations of the sweeps' extents, the last sweep's moving fastest.
-std::vector<std::map<std::string, int64_t>> points_of(const std::vector<std::string>& sweeps) {
-  std::vector<std::map<std::string, int64_t>> points{{}};
-  for (const std::string& text : sweeps) {
-    const auto [name, extents] = parse_sweep(text);
-    std::vector<std::map<std::string, int64_t>> more;
-    for (const auto& point : points)
-      for (int64_t e : extents) {
-        more.push_back(point);
-        if (!more.back().emplace(name, e).second) user_error("--sweep: dim '{}' is swept twice", name);
-      }
-    points = std::move(more);
-    if (points.size() > kMostPoints)
-      user_error("--sweep: {} shapes are more than {}; narrow the ranges or use :log", points.size(), kMostPoints);
-  }
-  return points;
-}
-
-void check_sweeps(tensor::Graph& graph, const std::vector<std::string>& sweeps) {
-  std::vector<std::string> names;
-  for (const auto& input : graph.inputs)
-    for (symbolic::Expr e : input.value->type.extents)
-      if (e.is_symbol() && std::find(names.begin(), names.end(), e.symbol().name) == names.end())
-        names.push_back(e.symbol().name);
-  for (const std::string& text : sweeps) {
-    const std::string name = parse_sweep(text).first;
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      user_error("--sweep {}: the model has no dim '{}'; its dims are {}", text, name, fmt::join(names, ", "));
-  }
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-/// Calls at one shape: all of them timed whole, half of them by kernel.
-json measure(session::Session& session, const std::vector<runtime::Item>& items, const BenchOptions& o,
-             const Roof& roof) {
-  for (int k = 0; k < o.warmup; ++k) session.run(items, nullptr);
-  std::vector<double> calls;
-  for (int k = 0; k < o.repeat; ++k) {
-    const auto start = std::chrono::steady_clock::now();
-    session.run(items, nullptr);
-    calls.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
-  }
+json json_of(const Cost& cost, const session::Session& session, const std::vector<runtime::Item>& items) {
   const program::Program& program = *session.program();
-  std::vector<KernelUse> uses;
-  std::vector<std::vector<double>> times(program.kernels.size());
-  for (int k = 0; k < (o.repeat + 1) / 2; ++k) {
-    runtime::CallStatistics statistics;
-    session.run(items, &statistics, true);
-    uses = statistics.kernels;
-    for (size_t n = 0; n < uses.size(); ++n) times[n].push_back(static_cast<double>(uses[n].ns));
-  }
   json kernels = json::array();
-  double all = 0, least = 0;
-  for (size_t n = 0; n < uses.size(); ++n) {
-    if (uses[n].launches == 0) continue;
-    const double ns = std::max(median(times[n]), 1.0);
-    const double bound = static_cast<double>(uses[n].launches) *
-                         roof.least_ns(uses[n].operations / uses[n].launches, uses[n].bytes / uses[n].launches);
-    all += ns, least += std::min(bound, ns);  // what takes less than it could would hide the others
-    kernels.push_back({{"name", program.kernels[n].name},
-                       {"class", program.kernels[n].kernel_class},
-                       {"launches", uses[n].launches},
-                       {"us", ns / 1e3},
-                       {"bytes", uses[n].bytes},
-                       {"operations", uses[n].operations},
-                       {"gbytes_per_s", static_cast<double>(uses[n].bytes) / ns},
-                       {"goperations_per_s", static_cast<double>(uses[n].operations) / ns},
-                       {"share_of_roof", bound / ns},
-                       {"source", program.kernels[n].source}});
-  }
-  std::sort(kernels.begin(), kernels.end(), [](const json& a, const json& b) { return a["us"] > b["us"]; });
+  for (const KernelCost& k : cost.kernels)
+    kernels.push_back({{"name", program.kernels[k.kernel].name},
+                       {"class", program.kernels[k.kernel].kernel_class},
+                       {"launches", k.launches},
+                       {"us", k.ns / 1e3},
+                       {"bytes", k.bytes},
+                       {"operations", k.operations},
+                       {"gbytes_per_s", static_cast<double>(k.bytes) / k.ns},
+                       {"goperations_per_s", static_cast<double>(k.operations) / k.ns},
+                       {"share_of_roof", k.share_of_roof()},
+                       {"source", program.kernels[k.kernel].source}});
   json shapes = json::object();
   for (size_t k = 0; k < items.size(); ++k) shapes[session.inputs()[k].name] = items[k].tensor.extents;
   return {{"shapes", shapes},
-          {"call_us", median(calls)},
-          {"kernels_us", all / 1e3},
-          {"roof_us", least / 1e3},
-          {"share_of_roof", all > 0 ? least / all : 0},
+          {"call_us", cost.call_us},
+          {"kernels_us", cost.kernels_us},
+          {"roof_us", cost.roof_us},
+          {"share_of_roof", cost.share_of_roof()},
           {"kernels", kernels}};
 }
 
@@ -151,7 +66,8 @@ void print(const std::string& name, const json& point) {
 int bench(const BenchOptions& o) {
   if (o.repeat < 1 || o.warmup < 0) user_error("--repeat must be at least 1 and --warmup at least 0");
   if (o.threads < 0) user_error("--threads must be at least 1, or 0 for all cores");
-  if (!o.sweeps.empty() && !o.inputs.empty()) user_error("--sweep draws inputs of its own; leave out --inputs");
+  if (int{!o.sweeps.empty()} + int{!o.inputs.empty()} + int{!o.shapes.empty()} > 1)
+    user_error("--sweep, --shapes and --inputs say each what to call; give one of them");
   if (o.device != "cpu") unsupported("bench measures device cpu; device '{}' has stax doctor", o.device);
   session::SessionOptions options;
   options.device = o.device;
@@ -160,11 +76,11 @@ int bench(const BenchOptions& o) {
   for (const std::string& text : o.force)
     for (const auto& [family, version] : parse_at(text))
       options.forced_versions[family] = static_cast<uint32_t>(version);
-  std::vector<std::map<std::string, int64_t>> points = points_of(o.sweeps);
+  const std::vector<Shape> shapes = o.shapes.empty() ? shapes_of_sweeps(o.sweeps) : read_shapes(o.shapes);
   std::unique_ptr<tensor::Graph> graph;
   if (o.inputs.empty()) {
     graph = session::load_graph(o.model, options.dims);
-    check_sweeps(*graph, o.sweeps);
+    check_shapes(*graph, shapes, o.shapes.empty() ? "--sweep" : "--shapes '" + o.shapes + "'");
   }
   auto session = session::Session::load(o.model, options);
   const int threads = o.threads > 0 ? o.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -174,18 +90,16 @@ int bench(const BenchOptions& o) {
     std::printf(", %.0f GB/s from %lld KB", rate, static_cast<long long>(bytes >> 10));
   std::printf("\n");
   json report = json::array();
-  const auto add = [&](const std::string& name, const std::vector<runtime::Item>& items) {
-    report.push_back(measure(*session, items, o, roof));
+  const auto add = [&](const std::string& name, const std::vector<runtime::Item>& items, int64_t calls) {
+    report.push_back(json_of(measure(*session, items, o.warmup, o.repeat, roof), *session, items));
+    if (!o.shapes.empty()) report.back()["calls"] = calls;
     print(name, report.back());
   };
-  for (const std::string& file : o.inputs) add(file, session::feed(session->inputs(), session::read_npz(file), file));
+  for (const std::string& file : o.inputs)
+    add(file, session::feed(session->inputs(), session::read_npz(file), file), 1);
   std::mt19937_64 rng(o.seed);
   if (graph != nullptr)
-    for (const auto& point : points) {
-      std::string name;
-      for (const auto& [dim, extent] : point) name += fmt::format("{}{}={}", name.empty() ? "" : ",", dim, extent);
-      add(name.empty() ? "random inputs" : name, legal_inputs(*graph, *session, rng, point));
-    }
+    for (const Shape& shape : shapes) add(name_of(shape), legal_inputs(*graph, *session, rng, shape.dims), shape.calls);
   if (!o.json_file.empty()) {
     json rates = json::object();
     for (const auto& [bytes, rate] : roof.bytes_per_ns) rates[std::to_string(bytes)] = rate;
@@ -210,9 +124,11 @@ void add_bench(CLI::App& app, std::map<CLI::App*, Action>& actions) {
       "first. More than 100 % means that not all of an argument is read, or arithmetic on fewer bits than f32.\n"
       "  stax bench m.onnx --sweep seq=1..512:log            random inputs; other dims are drawn\n"
       "  stax bench m.onnx --sweep seq=64 --sweep batch=1..8\n"
+      "  stax bench m.onnx --shapes h.json                   what stax run --record h.json counted\n"
       "  stax bench m.onnx --inputs a.npz b.npz --threads 1 --json times.json");
   c->add_option("model", o->model, "an ONNX file or .stax text; with --inputs also a compiled .stax file")->required();
   c->add_option("--sweep", o->sweeps, "NAME=LOW..HIGH in equal steps, NAME=LOW..HIGH:log in powers of two, NAME=N");
+  c->add_option("--shapes", o->shapes, "the shapes that stax run --record wrote");
   c->add_option("--inputs", o->inputs, ".npz files, one array per graph input by name");
   c->add_option("--device", o->device, "cpu");
   c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH");

@@ -9,8 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checked_run.h"
 #include "commands.h"
 #include "session/npz.h"
+#include "shapes.h"
 #include "support/error.h"
 
 namespace stax::tool {
@@ -22,7 +24,7 @@ using json = nlohmann::json;
 struct RunOptions {
   std::string model;
   std::vector<std::string> inputs, dims, force;
-  std::string outputs, device = "cpu", json_file, launch_log, emit;
+  std::string outputs, device = "cpu", json_file, launch_log, emit, record;
   int threads = 0, repeat = 1, warmup = 0, check = 0;
   bool quiet = false, profile = false, frozen = false, batch_invariant = false;
 };
@@ -38,6 +40,10 @@ int64_t resident_bytes() {
 }
 
 std::string text_of(const json& j) { return j.dump(1, ' ', false, json::error_handler_t::replace); }
+
+void write_text(const std::string& path, const std::string& text) {
+  session::write_file_atomically(path, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
 
 void print_summary(const std::string& file, const session::Session& session, const std::vector<runtime::Item>& outputs,
                    double microseconds) {
@@ -89,92 +95,119 @@ void check_result_paths(const RunOptions& o) {
   }
 }
 
-int run(const RunOptions& o) {
+void check(const RunOptions& o) {
   if (o.inputs.empty()) user_error("no input files; give at least one with --inputs a.npz");
   if (o.repeat < 1 || o.warmup < 0) user_error("--repeat must be at least 1 and --warmup at least 0");
   if (o.threads < 0) user_error("--threads must be at least 1, or 0 for all cores");
+  if (o.check < 0) user_error("--check must be at least 1: every so many calls one is checked");
+}
+
+session::SessionOptions session_options(const RunOptions& o) {
   session::SessionOptions options;
   options.device = o.device;
   options.launch_log = o.launch_log;
   options.emit = o.emit;
   options.dims = parse_dims(o.dims);
   options.threads = o.threads;
+  options.check_every = o.check;
   for (const std::string& text : o.force)
     for (const auto& [family, version] : parse_at(text))
       options.forced_versions[family] = static_cast<uint32_t>(version);
-  if (!o.outputs.empty()) {
-    std::error_code error;
-    fs::create_directories(o.outputs, error);
-    if (!fs::is_directory(o.outputs))
-      user_error("the output folder '{}' cannot be made: {}", o.outputs, error.message());
-    check_result_paths(o);
-    // What an earlier run left must not be taken for the result of a call that fails.
-    for (const std::string& file : o.inputs) fs::remove(result_path(o, file), error);
+  return options;
+}
+
+void prepare_output_folder(const RunOptions& o) {
+  if (o.outputs.empty()) return;
+  std::error_code error;
+  fs::create_directories(o.outputs, error);
+  if (!fs::is_directory(o.outputs)) user_error("the output folder '{}' cannot be made: {}", o.outputs, error.message());
+  check_result_paths(o);
+  // What an earlier run left must not be taken for the result of a call that fails.
+  for (const std::string& file : o.inputs) fs::remove(result_path(o, file), error);
+}
+
+/// One input file: its calls, its results, and what --json says of it.
+json run_file(const RunOptions& o, session::Session& session, const std::string& file, ShapeHistogram& histogram) {
+  const auto arrays = session::read_npz(file);
+  const std::vector<runtime::Item> items = session::feed(session.inputs(), arrays, file);
+  runtime::CallStatistics statistics;
+  std::vector<runtime::Item> outputs;
+  json latencies = json::array();
+  for (int k = -o.warmup; k < o.repeat; ++k) {
+    const auto start = std::chrono::steady_clock::now();
+    outputs = session.run(items, &statistics, o.profile && k >= 0);
+    if (k >= 0)
+      latencies.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+    histogram.add(session.inputs(), items);
   }
+  if (!o.outputs.empty())
+    session::write_npz(result_path(o, file).string(), session::unfeed(session.outputs(), outputs));
+  json entry, shapes = json::object();
+  for (size_t k = 0; k < items.size(); ++k) shapes[session.inputs()[k].name] = items[k].tensor.extents;
+  entry["file"] = file;
+  entry["shapes"] = shapes;
+  entry["latency_us"] = latencies;
+  entry["dispatch_ns"] = statistics.dispatch_ns;
+  entry["launches_per_call"] = statistics.launches;
+  entry["versions_used"] = json::object();
+  if (const program::Program* p = session.program())
+    for (uint32_t k : statistics.versions_used) entry["versions_used"][p->kernels[k].family] = p->kernels[k].version;
+  if (!o.quiet) print_summary(file, session, outputs, latencies.back());
+  if (o.profile && session.program()) print_profile(*session.program(), statistics.kernels);
+  return entry;
+}
+
+void write_statistics(const RunOptions& o, const session::Session& session, const json& files) {
+  const session::SessionStatistics s = session.statistics();
+  json j;
+  j["device"] = {{"kind", o.device}, {"name", s.device_name}};
+  j["launches"] = s.launches;
+  j["resident_bytes"] = resident_bytes();
+  j["compile_ms"] = s.compile_ms;
+  j["load_ms"] = s.load_ms;
+  j["compiles_after_load"] = s.compiles_after_load;
+  j["kernels"] = s.kernels;
+  j["versions"] = s.versions;
+  j["peak_bytes"] = s.peak_bytes;
+  if (o.check > 0)
+    j["check"] = {{"calls", s.checked_calls}, {"launches", s.checked_launches}, {"mismatches", s.mismatches}};
+  j["inputs"] = files;
+  write_text(o.json_file, text_of(j));
+}
+
+int run(const RunOptions& o) {
+  check(o);
+  session::SessionOptions options = session_options(o);
+  CheckedRun checked(o.model, o.device, o.threads, options.dims);
+  checked.listen(options);
+  prepare_output_folder(o);
   auto session = session::Session::load(o.model, options);
+  checked.attach(*session);
   if (!o.quiet)
     for (const std::string& w : session->warnings()) std::fprintf(stderr, "stax: warning: %s\n", w.c_str());
-  json report = json::array();
+  json files = json::array();
+  ShapeHistogram histogram;
   bool failed = false;
+  const auto fail = [&](const std::string& file, const std::string& message, const std::string& entry) {
+    std::fprintf(stderr, "stax: %s\n", message.c_str());
+    files.push_back({{"file", file}, {"error", entry}});
+    failed = true;
+  };
   for (const std::string& file : o.inputs) {
-    json entry;
-    entry["file"] = file;
+    checked.begin(file);
     try {
-      auto arrays = session::read_npz(file);
-      std::vector<runtime::Item> items = session::feed(session->inputs(), arrays, file);
-      runtime::CallStatistics statistics;
-      std::vector<runtime::Item> outputs;
-      for (int k = 0; k < o.warmup; ++k) outputs = session->run(items, nullptr);
-      json latencies = json::array();
-      for (int k = 0; k < o.repeat; ++k) {
-        auto start = std::chrono::steady_clock::now();
-        outputs = session->run(items, &statistics, o.profile);
-        latencies.push_back(
-            std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
-      }
-      if (!o.outputs.empty())
-        session::write_npz(result_path(o, file).string(), session::unfeed(session->outputs(), outputs));
-      json shapes = json::object();
-      for (size_t k = 0; k < items.size(); ++k) shapes[session->inputs()[k].name] = items[k].tensor.extents;
-      entry["shapes"] = shapes;
-      entry["latency_us"] = latencies;
-      entry["dispatch_ns"] = statistics.dispatch_ns;
-      entry["launches_per_call"] = statistics.launches;
-      entry["versions_used"] = json::object();
-      if (const program::Program* p = session->program())
-        for (uint32_t k : statistics.versions_used)
-          entry["versions_used"][p->kernels[k].family] = p->kernels[k].version;
-      if (!o.quiet) print_summary(file, *session, outputs, latencies.back());
-      if (o.profile && session->program()) print_profile(*session->program(), statistics.kernels);
+      files.push_back(run_file(o, *session, file, histogram));
     } catch (const UserError& e) {
-      std::string text = e.what();
-      std::fprintf(stderr, "stax: %s%s\n", text.find(file) == std::string::npos ? (file + ": ").c_str() : "",
-                   text.c_str());
-      entry["error"] = text;
-      failed = true;
+      const std::string text = e.what();
+      fail(file, text.find(file) == std::string::npos ? file + ": " + text : text, text);
     } catch (const std::bad_alloc&) {
-      std::fprintf(stderr, "stax: %s: out of memory; use smaller inputs or free memory\n", file.c_str());
-      entry["error"] = "out of memory";
-      failed = true;
+      fail(file, file + ": out of memory; use smaller inputs or free memory", "out of memory");
     }
-    report.push_back(entry);
   }
-  if (!o.json_file.empty()) {
-    session::SessionStatistics s = session->statistics();
-    json j;
-    j["device"] = {{"kind", o.device}, {"name", s.device_name}};
-    j["launches"] = s.launches;
-    j["resident_bytes"] = resident_bytes();
-    j["compile_ms"] = s.compile_ms;
-    j["load_ms"] = s.load_ms;
-    j["compiles_after_load"] = s.compiles_after_load;
-    j["kernels"] = s.kernels;
-    j["versions"] = s.versions;
-    j["peak_bytes"] = s.peak_bytes;
-    j["inputs"] = report;
-    std::string text = text_of(j);
-    session::write_file_atomically(o.json_file, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-  }
+  if (!o.json_file.empty()) write_statistics(o, *session, files);
+  if (!o.record.empty()) write_text(o.record, histogram.text());
+  if (o.check > 0 && !o.quiet) checked.print_summary();
+  if (checked.found()) return checked.explain();
   return failed ? 1 : 0;
 }
 
@@ -187,7 +220,10 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
       "One session runs the files in order; the shapes may differ from file to file.\n"
       "  stax run m.onnx --inputs a.npz b.npz --outputs out     results in out/a.npz and out/b.npz\n"
       "  stax run m.onnx --inputs a.npz --dim batch=1..8        calls outside of the range are errors\n"
-      "  stax run m.onnx --inputs a.npz --repeat 100 --profile  time of each kernel");
+      "  stax run m.onnx --inputs a.npz --repeat 100 --profile  time of each kernel\n"
+      "  stax run m.onnx --inputs a.npz --check 10              every 10th call checked; 70 and a repro if it is "
+      "wrong\n"
+      "  stax run m.onnx --inputs *.npz --record h.json         for stax bench m.onnx --shapes h.json");
   c->add_option("model", o->model, "an ONNX file, a compiled .stax file, or .stax text")->required();
   c->add_option("--inputs", o->inputs, ".npz files, one array per graph input by name");
   c->add_option("--outputs", o->outputs, "folder for the results: x.npz gives DIR/x.npz");
@@ -196,6 +232,9 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->add_option("--threads", o->threads, "worker threads (default: all cores)");
   c->add_option("--repeat", o->repeat, "timed calls for each file");
   c->add_option("--warmup", o->warmup, "calls before the timed ones");
+  c->add_option("--check", o->check,
+                "of N calls check one: each kernel again in the version that is right at every shape");
+  c->add_option("--record", o->record, "the shapes that ran, with the number of calls, as a file for --shapes");
   c->add_option("--json", o->json_file, "statistics of the session");
   c->add_option("--launch-log", o->launch_log, "folder for every launch of GPU code, its code and its memory");
   c->add_option("--emit", o->emit, "code for --device cuda: ptx (the default) or cuda (CUDA C++, compiled by NVRTC)")

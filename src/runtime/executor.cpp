@@ -36,7 +36,8 @@ Shared::Shared(std::shared_ptr<const Program> p, std::shared_ptr<Device> d, Modu
       memory(std::make_shared<MemoryPool>(device)),
       host_memory(unified ? memory : std::make_shared<MemoryPool>(std::make_shared<HostDevice>())),
       pool(o.threads),
-      plans(o.plan_cache_entries) {
+      plans(o.plan_cache_entries),
+      demoted(o.check_every > 0 ? program->kernels.size() : 0) {
   for (const KernelSpec& k : program->kernels) {
     auto it = options.forced_versions.find(k.family);
     if (it == options.forced_versions.end()) it = options.forced_versions.find("*");
@@ -155,6 +156,8 @@ void Context::call(std::span<const Item> inputs, std::vector<Item>& outputs, Cal
   places_ = places;
   profile_ = profile && statistics;
   launches_ = 0;
+  checking_ = shared_.options.check_every > 0 && shared_.calls++ % shared_.options.check_every == 0;
+  inputs_ = inputs;
   if (statistics) used_.assign(program_.kernels.size(), false);
   if (profile_) statistics->kernels.assign(program_.kernels.size(), {});
   int64_t start = now_ns();
@@ -180,6 +183,7 @@ void Context::call(std::span<const Item> inputs, std::vector<Item>& outputs, Cal
       if (used_[k]) statistics->versions_used.push_back(k);
   }
   shared_.statistics.launches += launches_;
+  shared_.statistics.checked_calls += checking_;
 }
 
 void Context::upload_inputs(std::span<const Item> inputs) {
@@ -336,19 +340,27 @@ Divisor divisor(int64_t d) {
 }  // namespace
 
 const LaunchVersion& Context::choose(const LaunchStep& s) const {
+  const auto demoted = [&](const LaunchVersion& v) { return !shared_.demoted.empty() && shared_.demoted[v.kernel]; };
   uint32_t forced = shared_.forced[s.versions[0].kernel];
   if (forced != kNone) {
     const LaunchVersion& version = s.versions[std::min<size_t>(forced, s.versions.size() - 1)];
-    if (version.necessary == kNone || value(version.necessary) != 0) return version;
+    if ((version.necessary == kNone || value(version.necessary) != 0) && !demoted(version)) return version;
   }
   size_t k = 0;
-  while (s.versions[k].guard != kNone && value(s.versions[k].guard) == 0) ++k;
+  while (k + 1 < s.versions.size() && (value(s.versions[k].guard) == 0 || demoted(s.versions[k]))) ++k;
   return s.versions[k];
 }
 
 void Context::run_step(const LaunchStep& s) {
   if (value(s.empty_if_zero) <= 0) return;
   const LaunchVersion& version = choose(s);
+  buffers_.clear();
+  for (ValueRef v : s.arguments) buffers_.push_back(data_[v]);
+  if (checking_) return launch_checked(s, version);
+  if (const Fault fault = launch_counted(s, version); fault.failed) raise(fault, s.source);
+}
+
+Fault Context::launch(const LaunchStep& s, const LaunchVersion& version) {
   params_.clear();
   for (ExprRef e : s.params) params_.push_back(value(e));
   for (ExprRef e : version.divisors) {
@@ -356,8 +368,6 @@ void Context::run_step(const LaunchStep& s) {
     params_.push_back(d.multiplier);
     params_.push_back(d.shift);
   }
-  buffers_.clear();
-  for (ValueRef v : s.arguments) buffers_.push_back(data_[v]);
   std::vector<std::shared_ptr<void>>
       scratch;  // given back when the launch is under way: what follows on the device comes later
   for (ExprRef e : version.scratch) {
@@ -378,13 +388,19 @@ void Context::run_step(const LaunchStep& s) {
     if (version.grid[k] != kNone) launch.grid[k] = value(version.grid[k]);
   if (version.block != kNone) launch.block = value(version.block);
   if (version.shared_bytes != kNone) launch.shared_bytes = value(version.shared_bytes);
-  int64_t start = profile_ ? now_ns() : 0;
   try {
     shared_.device->launch(launch);
   } catch (const UserError& e) {
     throw UserError(s.source + ": " + e.what());
   }
   launched_ = true;
+  buffers_.resize(s.arguments.size());
+  return fault;
+}
+
+Fault Context::launch_counted(const LaunchStep& s, const LaunchVersion& version) {
+  const int64_t start = profile_ ? now_ns() : 0;
+  const Fault fault = launch(s, version);
   if (profile_) {
     shared_.device->synchronize();
     KernelUse& use = statistics_->kernels[version.kernel];
@@ -396,7 +412,7 @@ void Context::run_step(const LaunchStep& s) {
   }
   ++launches_;
   if (statistics_) used_[version.kernel] = true;
-  if (fault.failed) raise(fault, s.source);
+  return fault;
 }
 
 void Context::run_step(const CopyStep& s) { copy(data_[s.to], data_[s.from], value(program_.values[s.to].bytes)); }

@@ -35,6 +35,9 @@ struct Shared {
   std::vector<bool> output_is_planned;
   /// By kernel: the version of its family that is forced, or kNone.
   std::vector<uint32_t> forced;
+  /// By kernel: a version that gave a wrong result and is not launched any more. Empty where no launch is checked.
+  std::vector<std::atomic<bool>> demoted;
+  std::atomic<int64_t> calls{0};  // where some are checked
   /// By constant of the program: its place on the device.
   std::vector<void*> constants;
   /// Launch steps in order, and the number of each: devices that are not unified keep a Fault for each.
@@ -89,6 +92,13 @@ class Context final : StepView {
   void allocate_result(uint32_t block, ValueRef v, std::string_view source);
   void run_step(const program::LaunchStep& s);
   const program::LaunchVersion& choose(const program::LaunchStep& s) const;
+  /// On `buffers_`; says what failed, on a unified device.
+  Fault launch(const program::LaunchStep& s, const program::LaunchVersion& version);
+  Fault launch_counted(const program::LaunchStep& s, const program::LaunchVersion& version);
+  // ---- checked calls (executor_checked.cpp)
+  void launch_checked(const program::LaunchStep& s, const program::LaunchVersion& version);
+  void report_mismatch(const program::LaunchStep& s, uint32_t kernel, Mismatch mismatch);
+  std::vector<std::byte> host_copy(const void* data, int64_t bytes);
   void run_step(const program::CopyStep& s);
   void run_step(const program::AliasStep& s);
   void run_step(const program::ReshapeDynamicStep& s);
@@ -185,7 +195,8 @@ class Context final : StepView {
   std::vector<int64_t> extents_;      // of one output
   CallStatistics* statistics_ = nullptr;
   OutputPlaces* places_ = nullptr;
-  bool profile_ = false;
+  bool profile_ = false, checking_ = false;
+  std::span<const Item> inputs_;  // of a checked call
   std::vector<bool> used_;
   int64_t launches_ = 0;
 };

@@ -62,16 +62,33 @@ class StepObserver {
   virtual void after(const StepView& view, uint32_t block, uint32_t step) = 0;
 };
 
+/// A launch whose version gave another result than the last version of its kernel, which is right at every shape.
+struct Mismatch {
+  uint32_t kernel = 0;           // the version, in program().kernels
+  uint32_t total = 0;            // what it was compared with; the same where a version differs from itself
+  uint32_t result = 0;           // of the launch
+  std::string source;            // the op
+  std::vector<int64_t> index;    // of the first element that differs; empty where the version failed
+  std::string what;              // "element [3, 0] is 1.5 instead of 2 (4 of 64 differ)"
+  std::span<const Item> inputs;  // of the call; valid while the alarm runs
+};
+
 struct ModuleOptions {
   int threads = 0;                   // 0: all cores
   StepObserver* observer = nullptr;  // must outlive the module; calls are not made side by side then
   size_t plan_cache_entries = 512;
   /// Version to launch by kernel family instead of the one whose guard holds ("*": of all families; the last where there are fewer).
   std::map<std::string, uint32_t> forced_versions;
+  /// One call in so many, beginning with the first, runs each of its launches a second time, in the last version of the kernel, and compares. The result
+  /// that the call goes on with is then the last version's, and the version that differs is not launched any more. 0: none.
+  int64_t check_every = 0;
+  /// Called for each launch that differs, on the thread of the call. What it throws ends the call.
+  std::function<void(const Mismatch&)> alarm;
 };
 
 struct Statistics {
   std::atomic<int64_t> launches{0}, plan_hits{0}, plan_misses{0}, peak_bytes{0};
+  std::atomic<int64_t> checked_calls{0}, checked_launches{0}, mismatches{0};  // with ModuleOptions::check_every
 };
 
 /// What a kernel did in one call.

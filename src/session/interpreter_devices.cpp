@@ -21,7 +21,10 @@ using runtime::Tensor;
 namespace {
 
 Port port_of(const std::string& name, const tensor::Type& t) {
-  return {name, t.dtype, !t.is_tensor(), t.is_tensor() && t.has_static_rank() ? t.static_rank() : -1};
+  Port port{name, t.dtype, !t.is_tensor(), t.is_tensor() && t.has_static_rank() ? t.static_rank() : -1, {}};
+  if (port.rank >= 0)
+    for (const symbolic::Expr e : t.extents) port.dims.push_back(e.is_symbol() ? e.symbol().name : "");
+  return port;
 }
 
 ir::Literal literal_of(const Tensor& t) {
@@ -50,13 +53,22 @@ std::vector<Port> ports_of(const program::Program& p, bool inputs) {
   std::vector<Port> ports;
   auto add = [&](const std::string& name, program::ValueRef v) {
     const program::ValueSpec& spec = p.values[v];
-    ports.push_back({name, spec.dtype, spec.is_sequence,
-                     spec.is_sequence || spec.rank != program::kNone ? -1 : static_cast<int>(spec.extents.size())});
+    ports.push_back({name,
+                     spec.dtype,
+                     spec.is_sequence,
+                     spec.is_sequence || spec.rank != program::kNone ? -1 : static_cast<int>(spec.extents.size()),
+                     {}});
   };
-  if (inputs)
-    for (const auto& i : p.inputs) add(i.name, i.value);
-  else
+  if (inputs) {
+    for (const auto& i : p.inputs) {
+      add(i.name, i.value);
+      for (const program::DimSpec& d : i.dims)
+        if (ports.back().rank >= 0)
+          ports.back().dims.push_back(d.symbol == program::kNone ? "" : p.symbols[d.symbol].name);
+    }
+  } else {
     for (const auto& o : p.outputs) add(o.name, o.value);
+  }
   return ports;
 }
 
@@ -94,6 +106,8 @@ class ProgramSession final : public Session {
     runtime::ModuleOptions module_options;
     module_options.threads = options.threads;
     module_options.forced_versions = options.forced_versions;
+    module_options.check_every = options.check_every;
+    module_options.alarm = options.alarm;
     for (const auto& [family, version] : options.forced_versions)
       if (family != "*" && std::none_of(program->kernels.begin(), program->kernels.end(),
                                         [&](const auto& k) { return k.family == family; }))
@@ -114,6 +128,9 @@ class ProgramSession final : public Session {
     for (const auto& k : module_->program().kernels) s.kernels += k.version == 0;
     s.launches = module_->statistics().launches.load();
     s.peak_bytes = module_->statistics().peak_bytes.load();
+    s.checked_calls = module_->statistics().checked_calls.load();
+    s.checked_launches = module_->statistics().checked_launches.load();
+    s.mismatches = module_->statistics().mismatches.load();
     s.device_name = module_->device().name();
     return s;
   }

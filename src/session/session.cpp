@@ -189,6 +189,8 @@ std::unique_ptr<Session> Session::of_graph(std::unique_ptr<tensor::Graph> graph,
                                            double compile_ms, compile::GraphSource source) {
   check_device(options.device);
   auto start = Clock::now();
+  if (options.device == "reference" && options.check_every > 0)
+    user_error("versions of kernels are checked, and device 'reference' has none; leave out --check");
   if (options.device == "reference") return make_reference_session(std::move(graph), compile_ms);
   compile::Compiled compiled = compile_for_device(*graph, options, std::move(source));
   graph.reset();

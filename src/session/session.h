@@ -20,6 +20,8 @@ struct SessionOptions {
   std::map<std::string, uint32_t> forced_versions;  // kernel family, or "*" -> version
   std::string emit;                                 // of device cuda: "ptx" or "cuda"; empty: the target's own
   std::string launch_log;                           // folder (launch_log.h); empty: none
+  int64_t check_every = 0;                          // as in runtime::ModuleOptions, with its alarm
+  std::function<void(const runtime::Mismatch&)> alarm;
 };
 
 struct Port {
@@ -27,6 +29,8 @@ struct Port {
   ir::DType dtype = ir::DType::kF32;
   bool is_sequence = false;
   int rank = -1; /* -1: known at run time only */
+  std::vector<std::string>
+      dims;  // by axis: the name of the dim, or empty for a number; none where the rank is known at run time only
 };
 
 struct SessionStatistics {
@@ -34,6 +38,7 @@ struct SessionStatistics {
   int64_t compiles_after_load = 0;
   int64_t kernels = 0, versions = 0;
   int64_t launches = 0, peak_bytes = 0;
+  int64_t checked_calls = 0, checked_launches = 0, mismatches = 0;
   std::string device_name;
 };
 
