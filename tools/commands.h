@@ -20,6 +20,7 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_bench(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_compile(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_dump(CLI::App& app, std::map<CLI::App*, Action>& actions);
+void add_report(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_doctor(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_verify(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void add_bisect(CLI::App& app, std::map<CLI::App*, Action>& actions);

@@ -2,6 +2,7 @@
 #include "shapes.h"
 
 #include <algorithm>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -102,17 +103,24 @@ std::string name_of(const Shape& shape) {
   return name.empty() ? "random inputs" : name;
 }
 
-void ShapeHistogram::add(const std::vector<session::Port>& ports, const std::vector<runtime::Item>& inputs) {
-  std::map<std::string, int64_t> extents;
-  std::vector<std::string> order;
+std::vector<std::pair<std::string, int64_t>> extents_of(const std::vector<session::Port>& ports,
+                                                        const std::vector<runtime::Item>& inputs) {
+  std::vector<std::pair<std::string, int64_t>> extents;
+  std::set<std::string> seen;
   for (size_t k = 0; k < ports.size(); ++k)
     for (size_t axis = 0; axis < ports[k].dims.size(); ++axis)
-      if (const std::string& dim = ports[k].dims[axis];
-          !dim.empty() && extents.emplace(dim, inputs[k].tensor.extents.at(axis)).second)
-        order.push_back(dim);
-  dims_ = order;
+      if (const std::string& dim = ports[k].dims[axis]; !dim.empty() && seen.insert(dim).second)
+        extents.emplace_back(dim, inputs[k].tensor.extents.at(axis));
+  return extents;
+}
+
+void ShapeHistogram::add(const std::vector<session::Port>& ports, const std::vector<runtime::Item>& inputs) {
   std::vector<int64_t> key;
-  for (const std::string& dim : order) key.push_back(extents.at(dim));
+  dims_.clear();
+  for (const auto& [dim, extent] : extents_of(ports, inputs)) {
+    dims_.push_back(dim);
+    key.push_back(extent);
+  }
   ++calls_[key];
 }
 

@@ -30,6 +30,10 @@ void check_shapes(const tensor::Graph& graph, const std::vector<Shape>& shapes, 
 /// "seq=128,batch=4"; "random inputs" where it has no dims.
 std::string name_of(const Shape& shape);
 
+/// The dims of a call in the order of the inputs, each once.
+std::vector<std::pair<std::string, int64_t>> extents_of(const std::vector<session::Port>& ports,
+                                                        const std::vector<runtime::Item>& inputs);
+
 /// Counts calls by the extents of their inputs.
 class ShapeHistogram {
  public:

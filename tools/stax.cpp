@@ -14,6 +14,7 @@ constexpr const char* kAbout =
     "  stax run model.onnx --inputs a.npz --outputs out      run a model on the arrays of a.npz\n"
     "  stax compile model.onnx -o model.stax                 compile it into a file that needs no compiler\n"
     "  stax bench model.onnx --sweep seq=1..512:log          where the time goes, kernel by kernel\n"
+    "  stax report model.onnx -o m.html --sweep seq=1..512   the same, and more, as a page\n"
     "  stax verify model.onnx                                do all levels of the compiler agree?\n"
     "  stax bisect model.onnx --inputs a.npz                 which pass, kernel and version is wrong?\n"
     "  stax COMMAND --help                                   what a command takes, with examples";
@@ -56,6 +57,7 @@ int main(int argc, char** argv) {
   tool::add_bench(app, actions);
   tool::add_compile(app, actions);
   tool::add_dump(app, actions);
+  tool::add_report(app, actions);
   tool::add_doctor(app, actions);
   tool::add_verify(app, actions);
   tool::add_bisect(app, actions);

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import harness as h
 import numpy as np
 
-COMMANDS = ["run", "bench", "compile", "dump", "verify", "bisect", "replay", "completion"]
+COMMANDS = ["run", "bench", "report", "doctor", "compile", "dump", "verify", "bisect", "replay", "completion"]
 
 
 def model(folder):
