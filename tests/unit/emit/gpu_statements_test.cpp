@@ -15,7 +15,7 @@ using thread::parse_kernel;
 template <class T>
 OpenclBuffer filled(const std::vector<T>& values) {
   OpenclBuffer b(values.size() * sizeof(T));
-  std::memcpy(b.data(), values.data(), b.bytes());
+  if (!values.empty()) std::memcpy(b.data(), values.data(), b.bytes());
   return b;
 }
 

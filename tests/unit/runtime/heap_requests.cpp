@@ -16,5 +16,10 @@ void* operator new(size_t bytes) {
   if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
+// Also of those that ask not to throw (std::stable_sort's buffer): what is deleted here has to come from here.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  ++count;
+  return std::malloc(bytes);
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
