@@ -25,7 +25,7 @@ struct PtxLaunch {
     size_t bytes = 0;
     bool writable = false;
   };
-  std::vector<Memory> memory;   // what the kernel may touch
+  std::vector<Memory> memory;  // what the kernel may touch
   bool know_read_only = true;  // memory that is not writable here is all that ld.global.nc may read
 };
 
