@@ -8,6 +8,13 @@ namespace stax::emit {
 
 using llvm::Value;
 
+namespace {
+
+// A row of two thousand channels of floats.
+constexpr int64_t kZeroBytes = 8192;
+
+}  // namespace
+
 // --- places ---------------------------------------------------------------------------------------------------------------
 
 KernelEmitter::Place KernelEmitter::place_of(int slot, const std::vector<Scalar>& index) {
@@ -123,7 +130,7 @@ Value* KernelEmitter::tag(Value* access, int slot) {
 
 Value* KernelEmitter::zeros() {
   if (llvm::GlobalVariable* known = module_.getNamedGlobal("stax.zeros")) return known;
-  auto* type = llvm::ArrayType::get(b_.getInt64Ty(), 8);
+  auto* type = llvm::ArrayType::get(b_.getInt8Ty(), kZeroBytes);
   auto* global = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage,
                                           llvm::Constant::getNullValue(type), "stax.zeros");
   global->setAlignment(llvm::Align(64));
@@ -215,6 +222,33 @@ Value* KernelEmitter::load(const Place& place) {
     result = b_.CreateInsertElement(result, element, static_cast<uint64_t>(lane));
   }
   return lanes_.from_memory(t, result);
+}
+
+// An element of a padded tensor. Where the address is a choice, no iteration branches, and what is chosen stays the same in loops along what is not
+// padded. Null: not of that form.
+Value* KernelEmitter::load_or_zero(Scalar s) {
+  const Scalar element = s->args[1], zero = s->args[2];
+  const Expr condition = loop::condition_expr(s->args[0]);
+  if (!condition || element->kind != ir::ScalarKind::kLoad || zero->kind != ir::ScalarKind::kConstant ||
+      zero->bits != 0)
+    return nullptr;
+  const Expr holds = index_.resolve(condition);
+  const Storage& storage = storage_[static_cast<size_t>(element->slot)];
+  if (!storage.constant || (vector_ != nullptr && symbolic::depends_on(holds, vector_->range.var))) return nullptr;
+  for (Scalar i : element->args)
+    if (!ir::as_expr(i)) return nullptr;
+  const Place place = place_of(element->slot, element->args);
+  const Pattern pattern = pattern_of(place);
+  if (pattern != Pattern::kUniform && (pattern != Pattern::kContiguous || vector_->mask != nullptr)) return nullptr;
+  if (vector_ != nullptr && !vector_->safe_loads) return nullptr;
+  const DType t = element->dtype;
+  const int width = pattern == Pattern::kUniform ? 0 : vector_->range.width;
+  const auto bytes = static_cast<int64_t>(ir::byte_size(t));
+  const Expr first = vector_ != nullptr ? index_.first_lane(place.linear, vector_->range) : place.linear;
+  Value* at = index_.address_where(holds, storage.pointer, first, lanes_.memory_type(t, 0), zeros(), kZeroBytes / bytes,
+                                   std::max(width, 1));
+  Value* loaded = b_.CreateAlignedLoad(lanes_.memory_type(t, width), at, llvm::Align(static_cast<uint64_t>(bytes)));
+  return lanes_.from_memory(t, tag(loaded, element->slot));
 }
 
 void KernelEmitter::store(const Place& place, Value* v) {

@@ -243,6 +243,86 @@ Value* IndexEmitter::address(Value* buffer, Expr linear, llvm::Type* element) {
   return b_.CreateConstGEP1_64(element, result, static_cast<uint64_t>(split.constant.constant()));
 }
 
+// lower < e and e < upper are one comparison of unsigned numbers.
+Value* IndexEmitter::all_of(std::vector<Expr> conditions) {
+  std::vector<Value*> parts;
+  while (!conditions.empty()) {
+    const Expr c = conditions.back();
+    conditions.pop_back();
+    const auto closes = [&](Expr other) {
+      if (c.kind() != ExprKind::kLess || other.kind() != ExprKind::kLess) return false;
+      const Expr inside = c.args()[0] + 1;
+      return c.args()[1] == other.args()[0] && (other.args()[1] - inside).range().lo >= 0;
+    };
+    auto other = std::find_if(conditions.begin(), conditions.end(), closes);
+    if (other == conditions.end()) {
+      const auto opens = [&](Expr o) {
+        return c.kind() == ExprKind::kLess && o.kind() == ExprKind::kLess && o.args()[1] == c.args()[0] &&
+               (c.args()[1] - (o.args()[0] + 1)).range().lo >= 0;
+      };
+      other = std::find_if(conditions.begin(), conditions.end(), opens);
+      if (other == conditions.end()) {
+        parts.push_back(condition(c));
+        continue;
+      }
+    }
+    const bool is_lower = c.args()[1] == other->args()[0];
+    const Expr lower = is_lower ? c : *other, upper = is_lower ? *other : c;
+    conditions.erase(other);
+    const Expr first = lower.args()[0] + 1;
+    parts.push_back(b_.CreateICmpULT(value(upper.args()[0] - first), value(upper.args()[1] - first)));
+  }
+  return b_.CreateAnd(parts);
+}
+
+Value* IndexEmitter::address_where(Expr condition, Value* buffer, Expr linear, llvm::Type* element, Value* others,
+                                   int64_t others_size, int64_t width) {
+  std::vector<Expr> terms, asked{condition};
+  if (linear.kind() == ExprKind::kAdd)
+    terms.assign(linear.args().begin(), linear.args().end());
+  else
+    terms = {linear};
+  if (condition.kind() == ExprKind::kMin && std::all_of(condition.args().begin(), condition.args().end(), is_truth))
+    asked.assign(condition.args().begin(), condition.args().end());
+  // In the order of loops, each level moves the address and asks its part, until nothing is left.
+  const size_t deepest = std::max(level(linear), level(condition));
+  Value* at = buffer;
+  Expr address_of, asked_of;  // what `at` is made of
+  llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  for (size_t scope = 0; scope <= deepest; ++scope) {
+    const bool last = scope == deepest;
+    Expr moving, left;
+    for (Expr t : terms) {
+      Expr& sum = level(t) <= scope || t.is_constant() ? moving : left;
+      sum = sum ? sum + t : t;
+    }
+    std::vector<Expr> now;
+    for (Expr c : asked)
+      if (level(c) <= scope) now.push_back(c);
+    const bool fits = !left || (left.range().lo >= 0 && left.range().hi <= others_size - width);
+    if (!last && (!fits || now.empty())) continue;
+    if (moving) address_of = address_of ? address_of + moving : moving;
+    for (Expr c : now) asked_of = asked_of ? symbolic::min(asked_of, c) : c;
+    std::erase_if(terms, [&](Expr t) { return level(t) <= scope || t.is_constant(); });
+    std::erase_if(asked, [&](Expr c) { return level(c) <= scope; });
+    if (now.empty()) {  // the last step
+      Value* steps = moving ? value(moving) : nullptr;
+      b_.SetInsertPoint(scopes_[scope].anchor);
+      return steps == nullptr ? at : b_.CreateGEP(element, at, steps);
+    }
+    Value*& chosen = scopes_[scope].choices[{asked_of.node(), buffer, address_of ? address_of.node() : nullptr}];
+    if (chosen == nullptr) {
+      b_.SetInsertPoint(scopes_[scope].anchor);
+      Value* there = at == buffer && moving ? address(buffer, moving, element)
+                     : moving               ? b_.CreateGEP(element, at, value(moving))
+                                            : at;
+      chosen = kept(b_.CreateSelect(all_of(now), there, others));
+    }
+    at = chosen;
+  }
+  return at;
+}
+
 // --- lanes ----------------------------------------------------------------------------------------------------------------
 
 Expr IndexEmitter::first_lane(Expr e, const LaneRange& range) {

@@ -6,6 +6,8 @@
 // which all of its symbols have values, so that invariant arithmetic leaves loops by construction; sums and products are split by scope for the
 // same reason. Nothing emitted here can fault, so it may run where its result is not needed.
 #include <functional>
+#include <map>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -29,7 +31,7 @@ class IndexEmitter {
   IndexEmitter(Lanes& lanes, std::function<bool(Expr)> nonnegative)
       : lanes_(lanes), b_(lanes.builder()), nonnegative_(std::move(nonnegative)) {}
 
-  void open_scope(llvm::Instruction* anchor) { scopes_.push_back({anchor, {}, {}}); }
+  void open_scope(llvm::Instruction* anchor) { scopes_.push_back({anchor, {}, {}, {}, {}}); }
   void close_scope();
   size_t depth() const { return scopes_.size(); }
 
@@ -45,6 +47,10 @@ class IndexEmitter {
   llvm::Value* condition(Expr e);  // e != 0
   llvm::Value* address(llvm::Value* buffer, Expr linear, llvm::Type* element);
   llvm::Value* kept(llvm::Value* address);
+  /// As address where `condition` holds, else an address in `others`, of `others_size` elements, from which `width` elements can be read. Each
+  /// part of the condition is asked in as few loops as possible: what moves inside of them moves in `others` too, where it fits.
+  llvm::Value* address_where(Expr condition, llvm::Value* buffer, Expr linear, llvm::Type* element, llvm::Value* others,
+                             int64_t others_size, int64_t width);
   llvm::Value* value(Expr e, const LaneRange& range);  // a vector where e depends on range.var
   llvm::Value* condition(Expr e, const LaneRange& range);
   Expr first_lane(Expr e, const LaneRange& range);
@@ -59,6 +65,8 @@ class IndexEmitter {
     std::unordered_map<const symbolic::ExprNode*, llvm::Value*> values;
     std::vector<const symbolic::ExprNode*> bound;
     std::unordered_map<const llvm::Value*, std::unordered_map<const symbolic::ExprNode*, llvm::Value*>> addresses;
+    std::map<std::tuple<const symbolic::ExprNode*, const llvm::Value*, const symbolic::ExprNode*>, llvm::Value*>
+        choices;
   };
   struct Binding {
     llvm::Value* value;
@@ -73,6 +81,7 @@ class IndexEmitter {
   llvm::Value* compute(Expr e, size_t scope);
   llvm::Value* floor_division(Expr a, Expr b, llvm::Value* x, llvm::Value* y, bool modulo);
   llvm::Value* combine(Expr e, std::vector<llvm::Value*> args);
+  llvm::Value* all_of(std::vector<Expr> conditions);
   llvm::Value* lane_division(Expr e, const LaneRange& range);
   llvm::Value* plus_lanes(llvm::Value* first, int64_t step, int width);
 

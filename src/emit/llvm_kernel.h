@@ -147,13 +147,14 @@ class KernelEmitter {
   bool can_mask(DType t) const;
   bool spills_into_padding(const Place& place) const;
   bool stays_inside(const Place& place, const LaneRange& range) const;
-  llvm::Value* zeros();  // readable memory for lanes that do not load
+  llvm::Value* zeros();  // readable memory for what is not loaded, all zeros
   llvm::Value* sink();   // memory for lanes that do not store
 
   // llvm_scalar.cpp
   llvm::Value* scalar(Scalar s);
   llvm::Value* compute(Scalar s);
   llvm::Value* select(Scalar s);
+  llvm::Value* load_or_zero(Scalar s);
   llvm::Value* checked_index(Scalar s);
   llvm::Value* index_value(Expr e);
   llvm::Value* truth(Scalar s);

@@ -134,6 +134,7 @@ Value* KernelEmitter::select(Scalar s) {
   if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition); known != nullptr && Lanes::lanes_of(condition) == 0) {
     return scalar(s->args[known->isOne() ? 1 : 2]);
   }
+  if (Value* element = load_or_zero(s)) return element;
   const bool guarded[2] = {is_guarded(s->args[1]), is_guarded(s->args[2])};
   Value* arms[2] = {};
   if (Lanes::lanes_of(condition) == 0 && (guarded[0] || guarded[1])) {

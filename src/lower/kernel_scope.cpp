@@ -42,6 +42,12 @@ bool is_choice_of_shape(Expr e) {
   return choice && of_shape;
 }
 
+int64_t constant_term(Expr sum) {
+  for (Expr term : sum.args())
+    if (term.is_constant()) return term.constant();
+  return 0;
+}
+
 bool depends_on_loops(Expr e) {
   for (Expr s : symbolic::free_symbols(e))
     if (s.symbol().kind == symbolic::SymbolKind::kLoop) return true;
@@ -64,7 +70,12 @@ Expr KernelScope::expr(Expr e) {
                 e.symbol().name);
     return new_param(e, e.symbol().kind == symbolic::SymbolKind::kDim);
   }
-  if (is_choice_of_shape(e)) return new_param(e, false);
+  if (is_choice_of_shape(e)) {
+    // The bounds of padding are those of an extent, moved.
+    const int64_t offset = e.kind() == ExprKind::kAdd ? constant_term(e) : 0;
+    if (offset == 0) return new_param(e, false);
+    return exprs_[e.node()] = expr(e - offset) + offset;
+  }
   std::vector<Expr> args;
   if (e.kind() == ExprKind::kAdd || e.kind() == ExprKind::kMul) return sum(e);
   for (Expr a : e.args()) args.push_back(expr(a));

@@ -4,7 +4,8 @@
 // One axis of the result, n, appears in one operand alone, contiguously: it runs in vector lanes. Another, m, appears only in the other
 // operand: its elements are broadcast. A tile of rows x kColumns accumulators lives in registers while the reduction loops run; each step of
 // them loads the columns once and each row's element once. Rows past the end repeat the last row and are not stored; columns past the end are masked.
-// Everything else is one parallel loop, rows of tiles innermost, so that the columns' operand stays in cache.
+// Everything else is one parallel loop. Where the columns' operand is large, one panel of it is in the cache while all rows go by, and the next one
+// is on its way; where it is small, all of it is, and rows are read and written in the order of memory.
 #include "schedule/schedule.h"
 #include "schedule/step_list.h"
 
@@ -15,21 +16,27 @@ using symbolic::Expr;
 namespace {
 
 constexpr int64_t kColumns = 32;
-// Rows of the tile, smallest first: a few rows do not pay for a large tile's. Tiles of 6 are for row counts that leave much of the last tile
+// Rows of the tile, smallest first: a few rows do not pay for a large tile's. Tiles of 6 and 7 are for row counts that leave much of the last tile
 // of 8 empty.
-constexpr int64_t kRows[] = {1, 4, 6, 8};
+constexpr int64_t kRows[] = {1, 4, 6, 7, 8};
+constexpr int64_t kPointRows[] = {1, 4, 7, 8};
 constexpr int64_t kMostRows = 8;
-// By how much of a tile of 8 the shorter one is the better one, in ninths of the rows computed.
-constexpr int64_t kShortGain = 8, kShortCost = 9;
+/// What a tile takes, in twice the time of a row.
+constexpr int64_t tile_cost(int64_t rows) { return 2 * rows + 1; }
 
 /// Where a tile of `rows` is the one to take; null: anywhere that no smaller one is.
 Expr row_guard(Expr extent, int64_t rows) {
   if (rows == kMostRows) return {};
-  const Expr one_tile = symbolic::less_equal(extent, extent.table().constant(rows));
-  if (rows < 6) return one_tile;
-  const Expr computed = symbolic::ceildiv(extent, rows) * (rows * kShortCost),
-             otherwise = symbolic::ceildiv(extent, kMostRows) * (kMostRows * kShortGain);
-  return symbolic::less_equal(computed, otherwise);
+  if (rows < 6) return symbolic::less_equal(extent, extent.table().constant(rows));
+  // Of those above four rows the one that takes the least for all rows.
+  const auto cost = [&](int64_t of) { return symbolic::ceildiv(extent, of) * tile_cost(of); };
+  Expr best;
+  for (int64_t other : kRows) {
+    if (other <= rows) continue;
+    const Expr better = symbolic::less_equal(cost(rows), cost(other));
+    best = best ? symbolic::min(best, better) : better;
+  }
+  return best;
 }
 
 // How an operand lies in memory along the columns.
@@ -69,6 +76,25 @@ struct Lanes {
   Columns layout = Columns::kPlain;
 };
 
+// Packed columns of up to so many elements are read again for each tile of rows.
+constexpr int64_t kNearColumns = 40000;
+
+bool are_near(const NestForm& form, const Lanes& columns) {
+  Expr elements = form.outer[columns.axis].extent;
+  for (const loop::For& r : form.reductions) elements = elements * r.extent;
+  return elements.is_constant() && elements.constant() <= kNearColumns;
+}
+
+/// Whether the columns' operand is the same for all other axes.
+bool are_shared(const loop::Kernel& kernel, const NestForm& form, const Lanes& columns) {
+  for (int k = 0; k < static_cast<int>(form.outer.size()); ++k) {
+    if (k == columns.axis) continue;
+    const auto s = stride_of(kernel, columns.columns, form.outer[k].var);
+    if (!s || !s->is_constant(0)) return false;
+  }
+  return true;
+}
+
 // Iterations between a hint for the nearest cache and its use.
 constexpr int64_t kAhead = 8;
 
@@ -92,67 +118,116 @@ int64_t panels_at_once(const NestForm& form, const Lanes& columns) {
   return panels % 4 == 0 ? 4 : panels % 2 == 0 ? 2 : 1;
 }
 
-std::string schedule_tile(const loop::Kernel& kernel, const NestForm& form, const Lanes& columns, int m, int64_t rows) {
-  const int n = columns.axis;
-  const Columns layout = columns.layout;
-  StepList steps(names_of(form.outer));
-  // That panels go on for whole tiles is known where their number is.
-  const bool packed = layout != Columns::kPlain && form.outer[n].extent.is_constant();
-  const std::string group = layout == Columns::kGroups ? form.reductions.back().var.symbol().name : "";
-  // The loop over a group goes innermost, where it is one instruction.
-  const auto split_group = [&] {
-    if (!group.empty())
-      steps.step("split " + group + " " + std::to_string(kGroup) + " -> " + group + "o " + group + "i exact");
-  };
-  const auto move_group_inside = [&](const std::vector<std::string>& loops) {
-    if (group.empty()) return;
-    for (const std::string& loop : loops) steps.step("interchange " + group + "i " + loop);
-    steps.step("unroll " + group + "i");
-  };
-  size_t count = form.outer.size();
-  std::string lanes = std::to_string(lanes_of(kernel));
-  std::string column = form.outer[n].var.symbol().name;
-  bool whole = form.outer[n].extent.is_constant() && form.outer[n].extent.constant() % kColumns == 0;
-  const char* mode = whole ? "exact" : packed ? "padded" : "guard";
-  const bool single = form.outer[n].extent.is_constant() && form.outer[n].extent.constant() <= kColumns;
-  const bool streams = layout == Columns::kPanels && form.reductions.size() == 1 && !single;
-  split_group();
-  if (rows == 1) {
-    steps.move(column, count - 1);
-    steps.split(column, kColumns, mode);
-    if (const int64_t panels = panels_at_once(form, columns); panels > 1) {
-      steps.split(column + "o", panels, "exact");
-      steps.step("sink " + column + "oi");
-      steps.step("sink " + column + "i");
-      steps.step("vectorize " + column + "i " + lanes);
-      steps.step("unroll " + column + "oi");
-      steps.parallelize_first(count);
-      return steps.str();
-    }
-    steps.step("sink " + column + "i");
-    move_group_inside({column + "i"});
-    steps.step("vectorize " + column + "i " + lanes);
-    if (streams) prefetch_panels(steps, form, columns.columns->slot, column, "");
-    steps.parallelize_first(count);
-    return steps.str();
+// What the rows of a tile are: neighbours along one axis, or points of all axes but the columns', numbered through. A point may be of any picture
+// and any line, so that tiles are full where lines are short; but each row of a tile then has an address of its own.
+enum class Rows : uint8_t { kOfAxis, kPoints };
+
+class TileSchedule {
+ public:
+  TileSchedule(const loop::Kernel& kernel, const NestForm& form, const Lanes& columns)
+      : kernel_(kernel),
+        form_(form),
+        columns_(columns),
+        steps_(names_of(form.outer)),
+        lanes_(std::to_string(lanes_of(kernel))),
+        column_(form.outer[columns.axis].var.symbol().name) {
+    const Expr extent = form.outer[columns.axis].extent;
+    const bool is_known = extent.is_constant();
+    // That panels go on for whole tiles is known where their number is.
+    mode_ = is_known && extent.constant() % kColumns == 0   ? "exact"
+            : is_known && columns.layout != Columns::kPlain ? "padded"
+                                                            : "guard";
+    single_ = is_known && extent.constant() <= kColumns;
+    streams_ = columns.layout == Columns::kPanels && !single_;
+    if (columns.layout != Columns::kGroups) return;
+    // The loop over a group goes innermost, where it is one instruction.
+    group_ = form.reductions.back().var.symbol().name;
+    steps_.step("split " + group_ + " " + std::to_string(kGroup) + " -> " + group_ + "o " + group_ + "i exact");
   }
-  std::string row = form.outer[m].var.symbol().name;
-  steps.move(row, count - 1);
-  steps.move(column, count - 1);
-  // .., row, column -> .., column tiles, row tiles, rows, columns
-  steps.split(row, rows, "clamped");
-  steps.split(column, kColumns, mode);
-  steps.move(row + "i", count);
-  steps.move(row + "o", count - 1);
-  steps.step("sink " + row + "i");
-  steps.step("sink " + column + "i");
-  move_group_inside({row + "i", column + "i"});
-  steps.step("vectorize " + column + "i " + lanes);
-  steps.step("unroll " + row + "i");
-  if (streams) prefetch_panels(steps, form, columns.columns->slot, column, row + "o");
-  steps.parallelize_first(count);
-  return steps.str();
-}
+
+  /// One row at a time, along whatever axes there are.
+  std::string of_one_row() {
+    const size_t count = form_.outer.size();
+    steps_.move(column_, count - 1);
+    steps_.split(column_, kColumns, mode_);
+    if (const int64_t panels = panels_at_once(form_, columns_); panels > 1) {
+      steps_.split(column_ + "o", panels, "exact");
+      steps_.step("sink " + column_ + "oi");
+      steps_.step("sink " + column_ + "i");
+      steps_.step("vectorize " + column_ + "i " + lanes_);
+      steps_.step("unroll " + column_ + "oi");
+      steps_.parallelize_first(count);
+      return steps_.str();
+    }
+    steps_.step("sink " + column_ + "i");
+    move_group_inside({column_ + "i"});
+    steps_.step("vectorize " + column_ + "i " + lanes_);
+    if (streams_ && form_.reductions.size() == 1) prefetch_panels(steps_, form_, columns_.columns->slot, column_, "");
+    steps_.parallelize_first(count);
+    return steps_.str();
+  }
+
+  std::string of_rows(Rows kind, int m, int64_t rows) {
+    size_t count = form_.outer.size();
+    std::string row;
+    steps_.move(column_, count - 1);
+    if (kind == Rows::kPoints) {
+      row = "q";
+      steps_.fuse(0, count - 1, row);
+      count = 2;
+    } else {
+      row = form_.outer[m].var.symbol().name;
+      steps_.move(row, count - 2);
+    }
+    steps_.split(row, rows, "clamped");
+    steps_.split(column_, kColumns, mode_);
+    // .., row tiles, rows, column tiles, columns -> column tiles and .., row tiles in the order of tiles; rows, columns
+    steps_.move(row + "i", count);
+    const std::string row_tiles = order_tiles(row, count);
+    count = steps_.order().size() - 2;
+    steps_.step("sink " + row + "i");
+    steps_.step("sink " + column_ + "i");
+    move_group_inside({row + "i", column_ + "i"});
+    steps_.step("vectorize " + column_ + "i " + lanes_);
+    steps_.step("unroll " + row + "i");
+    if (streams_ && !row_tiles.empty()) prefetch_panels(steps_, form_, columns_.columns->slot, column_, row_tiles);
+    steps_.parallelize_first(count);
+    return steps_.str();
+  }
+
+ private:
+  /// The loops over tiles are the first `count`. Returns the one whose iterations all use one panel after the other; empty: there is none.
+  std::string order_tiles(const std::string& row, size_t count) {
+    const std::string row_tiles = row + "o";
+    if (!are_shared(kernel_, form_, columns_)) {
+      steps_.move(row_tiles, count - 1);
+      return form_.reductions.size() == 1 ? row_tiles : "";
+    }
+    if (streams_ && are_near(form_, columns_)) return "";
+    if (count == 2 || !streams_) {
+      steps_.move(row_tiles, count - 1);
+      return row_tiles;
+    }
+    steps_.move(column_ + "o", 0);
+    steps_.fuse(1, count - 1, "t");
+    return "t";
+  }
+
+  void move_group_inside(const std::vector<std::string>& loops) {
+    if (group_.empty()) return;
+    for (const std::string& loop : loops) steps_.step("interchange " + group_ + "i " + loop);
+    steps_.step("unroll " + group_ + "i");
+  }
+
+  const loop::Kernel& kernel_;
+  const NestForm& form_;
+  const Lanes& columns_;
+  StepList steps_;
+  std::string lanes_, column_, group_;
+  const char* mode_ = "guard";
+  bool single_ = false;   // there is one panel
+  bool streams_ = false;  // panels come from far away
+};
 
 /// `axis` as lanes, if it moves one load only, and that one contiguously.
 Lanes lanes_along(const loop::Kernel& kernel, const NestForm& form, int axis) {
@@ -179,27 +254,6 @@ double steps_of(const NestForm& form) {
   for (const loop::For& r : form.reductions)
     steps *= r.extent.is_constant() ? static_cast<double>(r.extent.constant()) : 64;
   return steps;
-}
-
-// Tiles whose rows are all points of the other axes, numbered through: for images of few pixels, whose rows are shorter than
-// the lanes. Each point is one row, whichever picture it is of.
-std::string schedule_points(const loop::Kernel& kernel, const NestForm& form, const Lanes& lanes, int64_t rows) {
-  StepList steps(names_of(form.outer));
-  const std::string column = form.outer[lanes.axis].var.symbol().name;
-  const bool whole = form.outer[lanes.axis].extent.constant() % kColumns == 0;
-  steps.move(column, form.outer.size() - 1);
-  steps.fuse(0, form.outer.size() - 1, "q");
-  steps.split("q", rows, "clamped");
-  steps.split(column, kColumns, whole ? "exact" : lanes.layout == Columns::kPlain ? "guard" : "padded");
-  // row tiles, rows, column tiles, columns -> column tiles, row tiles, rows, columns
-  steps.move("qi", 2);
-  steps.move("qo", 1);
-  steps.step("sink qi");
-  steps.step("sink " + column + "i");
-  steps.step("vectorize " + column + "i " + std::to_string(lanes_of(kernel)));
-  steps.step("unroll qi");
-  steps.parallelize_first(2);
-  return steps.str();
 }
 
 /// Versions for few pixels, in front of those with `lanes`: where another axis of known extent could run in lanes and all others are rows.
@@ -229,32 +283,53 @@ void add_versions_by_points(const loop::Kernel& kernel, const NestForm& form, co
   const Expr better = symbolic::less(symbolic::ceildiv(points, kMostRows) * as_points,
                                      lines * symbolic::ceildiv(across, kColumns) * as_lanes);
   if (better.is_constant(0)) return;
-  versions.push_back({schedule_points(kernel, form, other, kMostRows), better.is_constant(1) ? Expr() : better});
+  versions.push_back({TileSchedule(kernel, form, other).of_rows(Rows::kPoints, -1, kMostRows),
+                      better.is_constant(1) ? Expr() : better});
 }
 
-/// A version for pictures whose rows along axis `m` leave much of a tile empty, in front of those with tiles along it: `lanes` as they are, all
-/// other axes as rows.
-void add_version_for_short_rows(const loop::Kernel& kernel, const NestForm& form, const Lanes& lanes, int m,
-                                Versions& versions) {
+/// Whether a factor is left out by a condition, as padding is: rows then have addresses of their own in any case.
+bool is_padded(const loop::Kernel& kernel, const NestForm& form) {
+  bool found = false;
+  loop::visit(kernel.body, [&](const loop::Stmt& s) {
+    const auto* update = s->as<loop::Update>();
+    if (update == nullptr) return;
+    ir::visit(update->value,
+              [&](ir::Scalar x) { found |= x->kind == ir::ScalarKind::kOp && x->op == ir::ScalarOp::kSelect; });
+  });
+  return found && form.outer.size() > 2;
+}
+
+/// Versions with tiles of points, in front of those with tiles along axis `m`: for pictures whose lines leave much of a tile empty, and for padded ones
+/// of any size.
+void add_versions_of_points(const loop::Kernel& kernel, const NestForm& form, const Lanes& lanes, int m,
+                            Versions& versions) {
   const Expr across = form.outer[lanes.axis].extent;
-  if (!across.is_constant() || form.outer.size() < 3 || lanes.layout == Columns::kGroups) return;
+  if (!across.is_constant() || form.outer.size() < 3 || lanes.layout == Columns::kGroups ||
+      !are_shared(kernel, form, lanes))
+    return;
   Expr lines = kernel.context->exprs.constant(1);
-  for (int k = 0; k < static_cast<int>(form.outer.size()); ++k) {
-    if (k == lanes.axis) continue;
-    const auto s = stride_of(kernel, lanes.columns, form.outer[k].var);
-    if (!s || !s->is_constant(0)) return;
-    if (k != m) lines = lines * form.outer[k].extent;
-  }
-  const Expr row = form.outer[m].extent;
+  for (int k = 0; k < static_cast<int>(form.outer.size()); ++k)
+    if (k != lanes.axis && k != m) lines = lines * form.outer[k].extent;
+  const Expr row = form.outer[m].extent, points = lines * row, one = kernel.context->exprs.constant(1);
   const auto steps = static_cast<int64_t>(steps_of(form) * kStepCycles);
   // A tile of four rows takes about half the time of one of eight.
   const Expr halves =
       symbolic::ceildiv(row, kMostRows) * 2 - symbolic::less_equal(row, row.table().constant(kMostRows / 2));
-  const Expr better = symbolic::less(
-      symbolic::ceildiv(lines * row, kMostRows) * (2 * steps + 2 * static_cast<int64_t>(kRowAddressCycles)),
-      lines * halves * steps);
+  const Expr better = is_padded(kernel, form)
+                          ? one
+                          : symbolic::less(symbolic::ceildiv(points, kMostRows) *
+                                               (2 * steps + 2 * static_cast<int64_t>(kRowAddressCycles)),
+                                           lines * halves * steps);
   if (better.is_constant(0)) return;
-  versions.push_back({schedule_points(kernel, form, lanes, kMostRows), better.is_constant(1) ? Expr() : better});
+  for (int64_t rows : kPointRows) {
+    const Expr fits = row_guard(points, rows);
+    const Expr guard = !fits ? better : better.is_constant(1) ? fits : symbolic::min(better, fits);
+    if (guard.is_constant(0)) continue;
+    TileSchedule tile(kernel, form, lanes);
+    versions.push_back(
+        {rows == 1 ? tile.of_one_row() : tile.of_rows(Rows::kPoints, m, rows), guard.is_constant(1) ? Expr() : guard});
+    if (guard.is_constant(1)) return;
+  }
 }
 
 }  // namespace
@@ -293,18 +368,19 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
         extent.is_constant() ? rows / (static_cast<double>((extent.constant() + kMost - 1) / kMost) * kMost) : 0.8;
     if (fill > best * 1.2) best = fill, m = k;
   }
-  if (m < 0) return {{schedule_tile(kernel, form, lanes, m, 1), {}}};
+  if (m < 0) return {{TileSchedule(kernel, form, lanes).of_one_row(), {}}};
   Expr extent = form.outer[m].extent;
   Versions versions;
   add_versions_by_points(kernel, form, lanes, versions);
-  add_version_for_short_rows(kernel, form, lanes, m, versions);
+  add_versions_of_points(kernel, form, lanes, m, versions);
   if (!versions.empty() && !versions.back().guard) return versions;
   for (int64_t rows : kRows) {
     Expr guard = row_guard(extent, rows);
     bool last = !guard;
     if (guard && guard.is_constant(0)) continue;
     bool always = last || guard.is_constant(1);
-    versions.push_back({schedule_tile(kernel, form, lanes, m, rows), always ? Expr() : guard});
+    TileSchedule tile(kernel, form, lanes);
+    versions.push_back({rows == 1 ? tile.of_one_row() : tile.of_rows(Rows::kOfAxis, m, rows), always ? Expr() : guard});
     if (always) break;
   }
   return versions;

@@ -42,7 +42,8 @@ Scalar factor_load(Scalar factor, const std::vector<Axis>& reductions) {
         load = x;
         return;
       case ScalarKind::kOp:
-        legal = legal && (x->op == ScalarOp::kAdd || x->op == ScalarOp::kSub || x->op == ScalarOp::kMul);
+        legal =
+            legal && (x->op == ScalarOp::kAdd || x->op == ScalarOp::kSub || x->op == ScalarOp::kMul || padded_load(x));
         return;
       case ScalarKind::kConstant:
       case ScalarKind::kCast:
@@ -54,6 +55,10 @@ Scalar factor_load(Scalar factor, const std::vector<Axis>& reductions) {
   // The load moves linearly through the factor: below it stand only casts and sums and products with what does not
   // move.
   for (Scalar x = factor; x != load;) {
+    if (padded_load(x)) {
+      x = x->args[1];
+      continue;
+    }
     std::vector<Scalar> moving;
     for (Scalar a : x->args) {
       if (depends_on_any(a, reductions)) moving.push_back(a);
@@ -122,6 +127,14 @@ void choose_vector_axis(const Compute& c, Contraction& r) {
 }
 
 }  // namespace
+
+Scalar padded_load(Scalar x) {
+  if (x->kind != ScalarKind::kOp || x->op != ScalarOp::kSelect) return {};
+  const Scalar condition = x->args[0], load = x->args[1], zero = x->args[2];
+  const bool on_indices = condition->kind == ScalarKind::kCast && condition->args[0]->kind == ScalarKind::kIndex;
+  const bool is_zero = zero->kind == ScalarKind::kConstant && zero->bits == 0;
+  return on_indices && is_zero && load->kind == ScalarKind::kLoad && ir::is_float(load->dtype) ? load : Scalar();
+}
 
 Classification classify(const Compute& c) {
   Classification out;

@@ -14,7 +14,8 @@ enum class ComputeClass : uint8_t {
 };
 
 /// A contraction sum(left * right): each factor is one load that moves with the reductions, under casts and arithmetic
-/// with values that do not move with them (zero points, scales).
+/// with values that do not move with them (zero points, scales). The load may be left out by a condition on indices, 0 in its
+/// place (padded_load).
 struct Contraction {
   Scalar left, right;  // the two loads
   int left_slot = -1, right_slot = -1;
@@ -36,5 +37,8 @@ struct Classification {
 };
 
 Classification classify(const Compute& compute);
+
+/// The load in select(condition on indices, load, 0) of floats, the form of an element of a padded tensor; null: not of that form.
+Scalar padded_load(Scalar x);
 
 }  // namespace stax::tensor

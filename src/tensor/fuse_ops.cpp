@@ -12,7 +12,8 @@
 // A Reshape in between changes nothing in memory, so both see through it where the indices need no division.
 //
 // Contractions run at the speed of their inner loop, so their loads stay loads: only index maps that stay affine, casts
-// and zero points are taken in, and only if the vector axis stays contiguous.
+// and zero points are taken in, and only if the vector axis stays contiguous. So is padding around whole rows of channels:
+// whether an element is there is then asked once for all channels.
 //
 // Every step removes one load of a map from a consumer and adds only loads of values that come earlier, so it ends.
 #include <algorithm>
@@ -191,7 +192,7 @@ class Fuser {
     const Compute& map = *source.op->as<Compute>();
     const BodyCost cost = cost_of(map);
     const Compute* c = consumer.as<Compute>();
-    if (c != nullptr && feeds_contraction(*c, loads)) return is_plain_factor(map, cost);
+    if (c != nullptr && feeds_contraction(*c, loads)) return is_plain_factor(map, cost) || pads_rows(*c, loads, map);
     const bool sole = is_sole_user(consumer, source);
     const bool once = loads.size() == 1 && is_read_once(consumer, loads[0], indices[0], map);
     if (cost.checked || cost.expensive) return sole && once;
@@ -233,6 +234,21 @@ class Fuser {
       for (Scalar a : x->args) plain = plain && (x->kind != ScalarKind::kLoad || ir::as_expr(a));
     });
     return plain && moving <= 1;
+  }
+
+  /// Whether the sum walks along the last axis of what is padded, which is long and not padded itself.
+  static bool pads_rows(const Compute& c, const std::vector<Scalar>& loads, const Compute& map) {
+    constexpr int64_t kShortest = 16;
+    const Scalar element = padded_load(map.body);
+    if (!element || element->args.empty() || ir::as_expr(element->args.back()) != map.axes.back().var) return false;
+    const Expr condition = ir::as_expr(map.body->args[0]->args[0]);
+    return !symbolic::depends_on(condition, map.axes.back().var) &&
+           std::all_of(loads.begin(), loads.end(), [&](Scalar x) {
+             const Expr e = ir::as_expr(x->args.back());
+             const auto r =
+                 std::find_if(c.reductions.begin(), c.reductions.end(), [&](const Axis& a) { return a.var == e; });
+             return r != c.reductions.end() && r->extent.is_constant() && r->extent.constant() >= kShortest;
+           });
   }
 
   bool replace_loads(Op& consumer, int slot, const Op& producer, const std::vector<Scalar>& loads,

@@ -52,7 +52,7 @@ bool fuse_siblings(Graph& graph);
 //   - a map whose body is cheap (index maps, casts, arithmetic without transcendental functions; at most a few loads) goes
 //     into all its consumers; any map goes into its only consumer where that evaluates each element about once;
 //   - a map that is the only consumer of a reduction with the same domain becomes its epilogue;
-//   - contractions keep plain loads (their operands are never recomputed), except casts and zero points;
+//   - contractions keep plain loads (their operands are never recomputed), except casts, zero points and padding around rows;
 //   - a map too large to exist in memory is always fused.
 bool fuse_ops(Graph& graph);
 

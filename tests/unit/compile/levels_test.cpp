@@ -211,6 +211,7 @@ TEST(Levels, Views) { check_levels(&RandomGraph::view, seed_of(2), 25, 6); }
 TEST(Levels, Reductions) { check_levels(&RandomGraph::reduction, seed_of(3), 40, 6); }
 TEST(Levels, Contractions) { check_levels(&RandomGraph::contraction, seed_of(4), 30, 5); }
 TEST(Levels, Convolutions) { check_levels(&RandomGraph::convolution, seed_of(5), 12, 3); }
+TEST(Levels, PaddedConvolutions) { check_levels(&RandomGraph::padded_convolution, seed_of(8), 16, 4); }
 TEST(Levels, Scatters) { check_levels(&RandomGraph::scatter, seed_of(6), 16, 6); }
 TEST(Levels, Scans) { check_levels(&RandomGraph::scan, seed_of(7), 16, 6); }
 

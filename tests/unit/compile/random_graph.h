@@ -363,6 +363,49 @@ class RandomGraph {
     });
   }
 
+  /// Channels last, read through padding that differs from side to side.
+  Value* padded_convolution() {
+    const int64_t channels = one_of<int64_t>({16, 17, 40}), outputs = one_of<int64_t>({8, 16, 33, 64});
+    std::vector<Expr> x{dims[0]}, w, over;
+    struct Axis {
+      Expr extent;
+      int64_t stride, dilation, before, after, window;
+    };
+    std::vector<Axis> window;
+    current = {dims[0]};
+    for (int k = 1 + pick(2); k > 0; --k) {
+      const Axis a{dims[k], 1 + pick(2), 1 + pick(2), pick(3), pick(3), 1 + pick(3)};
+      window.push_back(a);
+      x.push_back(a.extent);
+      w.push_back(number(a.window));
+      current.push_back(symbolic::max(
+          symbolic::floordiv(a.extent + (a.before + a.after - a.dilation * (a.window - 1) - 1), a.stride) + 1, 0));
+    }
+    over = w;
+    for (std::vector<Expr>* e : {&x, &w, &over}) e->push_back(number(channels));
+    w.push_back(number(outputs));
+    current.push_back(number(outputs));
+    const DType t = one_of({DType::kF32, DType::kF32, DType::kF64});
+    Value* data = input(t, x);
+    Value* weights = input(t, w);
+    return b.reduce(Combiner::kSum, t, current, over, [&](Body& body) {
+      std::vector<Expr> at{body.i[0]}, wat;
+      Expr inside = number(1);
+      for (size_t k = 0; k < window.size(); ++k) {
+        const Expr position = body.i[1 + k] * window[k].stride + body.r[k] * window[k].dilation - window[k].before;
+        inside = symbolic::logical_and(inside, symbolic::logical_and(symbolic::less_equal(number(0), position),
+                                                                     symbolic::less(position, window[k].extent)));
+        at.push_back(position);
+        wat.push_back(body.r[k]);
+      }
+      for (std::vector<Expr>* e : {&at, &wat}) e->push_back(body.r.back());
+      wat.push_back(body.i.back());
+      auto& s = b.scalars();
+      return ir::select(s.cast(DType::kBool, s.index(inside)), body.load(data, at), s.constant_int(t, 0)) *
+             body.load(weights, wat);
+    });
+  }
+
   Value* scatter() {
     const DType t = one_of({DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kF16});
     const std::vector<Expr> e = extents(1 + pick(2));
