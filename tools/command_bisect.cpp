@@ -27,10 +27,11 @@ int bisect_command(const BisectCommand& o) {
   const auto source = [&] { return session::load_graph(o.model, dims); };
   const std::vector<session::Port> ports = session::inputs_of(*source());
   int status = 0;
+  std::vector<std::vector<tensor::Item>> calls;
   for (const std::string& file : o.inputs) {
     const auto arrays = session::read_npz(file);
-    const auto items = session::reference_items(session::feed(ports, arrays, file));
-    auto found = bisect::bisect(source, items, {.threads = o.threads, .device = o.device});
+    calls.push_back(session::reference_items(session::feed(ports, arrays, file)));
+    auto found = bisect::bisect(source, calls.back(), {.threads = o.threads, .device = o.device});
     if (!found) {
       std::printf("%s: all levels agree\n", file.c_str());
       continue;
@@ -38,7 +39,14 @@ int bisect_command(const BisectCommand& o) {
     report_finding(file, *found);
     status = kFault;
   }
-  return status;
+  if (status != 0 || calls.size() < 2) return status;
+  auto found = bisect::bisect_session(source, std::move(calls), {.threads = o.threads, .device = o.device});
+  if (!found) {
+    std::printf("and in one session\n");
+    return 0;
+  }
+  report_finding("all in one session", *found);
+  return kFault;
 }
 
 struct ReplayCommand {
@@ -63,7 +71,10 @@ int replay_command(const ReplayCommand& o) {
   } catch (const UserError& e) {
     user_error("'{}': {}", o.file, e.what());
   }
-  std::printf("it was: %s %s: %s\n", repro.kind == compile::Repro::Kind::kPass ? "pass" : "kernel stage",
+  std::printf("it was: %s %s: %s\n",
+              repro.kind == compile::Repro::Kind::kPass     ? "pass"
+              : repro.kind == compile::Repro::Kind::kKernel ? "kernel stage"
+                                                            : "calls in one",
               repro.name.c_str(), repro.fault.c_str());
   if (!found) {
     std::printf("it is gone\n");
@@ -77,8 +88,10 @@ int replay_command(const ReplayCommand& o) {
 
 void report_finding(const std::string& what, const bisect::Finding& finding) {
   const std::string path = compile::write_repro(finding.repro);
-  std::printf("%s: the first to differ is %s\n  repro:    %s\n  again:    stax replay %s\n", what.c_str(),
-              bisect::text_of(finding).c_str(), path.c_str(), path.c_str());
+  std::printf("%s: the first to differ is %s\n  repro:    %s\n", what.c_str(), bisect::text_of(finding).c_str(),
+              path.c_str());
+  for (const std::string& note : finding.repro.notes) std::printf("  note:     %s\n", note.c_str());
+  std::printf("  again:    stax replay %s\n", path.c_str());
 }
 
 void add_bisect(CLI::App& app, std::map<CLI::App*, Action>& actions) {
@@ -87,6 +100,7 @@ void add_bisect(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->footer(
       "Ends with 0 where all levels agree on the call, else with 70 and a repro, which `stax replay` runs.\n"
       "  stax bisect m.onnx --inputs wrong.npz\n"
+      "  stax bisect m.onnx --inputs a.npz b.npz                 each alone, and then all in one session\n"
       "  stax bisect m.onnx --inputs wrong.npz --device sim      the way to a GPU, on the interpreter of thread IR");
   c->add_option("model", o->model, "an ONNX file or .stax text")->required();
   c->add_option("--inputs", o->inputs, ".npz files: calls that go wrong");

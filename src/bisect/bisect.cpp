@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bisect/bisect.h"
 
+#include <thread>
+
+#include "bisect/call_sequence.h"
 #include "bisect/graph_check.h"
 #include "bisect/pass_case.h"
 #include "bisect/program_check.h"
@@ -65,7 +68,10 @@ class GraphPasses {
     f.repro.name = f.pass;
     f.repro.fault = f.what;
     f.repro.disable = disabled_passes();
-    f.repro.model = tensor::print(*compile::graph_after(source_, context.passes_run).graph, {.full = true});
+    const PassCase small = with_small_data(
+        {tensor::print(*compile::graph_after(source_, context.passes_run).graph, {.full = true}), {}, {}}, f.pass);
+    f.repro.model = small.model;
+    f.repro.notes = small.notes;
     return f;
   }
 
@@ -91,6 +97,7 @@ class GraphPasses {
     f.repro.name = f.pass;
     f.repro.fault = fmt::format("{}: {}", f.value, f.what);
     f.repro.disable = disabled_passes();
+    f.repro.notes = small.notes;
     f.repro.model = small.model;
     f.repro.inputs = small.inputs;
     return f;
@@ -102,8 +109,30 @@ class GraphPasses {
   Values imported_;
 };
 
-Finding finding_of(const ProgramFault& fault, const tensor::Graph& graph, const std::vector<Item>& inputs,
-                   const Machine& machine) {
+bool shows(const ProgramFault& fault, tensor::Graph& graph, const std::vector<Item>& inputs,
+           const ProgramOptions& options) {
+  try {
+    Values values;
+    const std::vector<Item> outputs = run_reference(graph, inputs, nullptr, values);
+    const auto found = check_program(graph, inputs, values, outputs, options);
+    return found && found->level == fault.level && found->pass == fault.pass;
+  } catch (const UserError&) {  // an index out of range, and the like
+    return false;
+  } catch (const InternalError&) {  // what is no model by itself
+    return false;
+  }
+}
+
+/// The program itself is at fault, or the runtime: nothing smaller than the model shows it, but other numbers may.
+SmallData small_model(const ProgramFault& fault, tensor::Graph& graph, std::vector<Item>& inputs,
+                      const ProgramOptions& options) {
+  std::vector<LargeTensor> large = large_tensors(graph);
+  for (const LargeTensor& t : large_tensors(inputs, "input")) large.push_back(t);
+  return draw_large(std::move(large), [&](const auto&) { return shows(fault, graph, inputs, options); });
+}
+
+Finding finding_of(const ProgramFault& fault, tensor::Graph& graph, std::vector<Item> inputs,
+                   const ProgramOptions& options) {
   Finding f;
   f.level = fault.level, f.pass = fault.pass, f.detail = fault.detail;
   f.kernel = fault.kernel, f.version = fault.version, f.schedule = fault.schedule;
@@ -111,16 +140,29 @@ Finding finding_of(const ProgramFault& fault, const tensor::Graph& graph, const 
   f.repro.kind = Repro::Kind::kKernel;
   f.repro.name = fault.pass;
   f.repro.version = fault.version;
-  if (machine.is_gpu()) f.repro.device = machine.device;
+  if (options.machine.is_gpu()) f.repro.device = options.machine.device;
   f.repro.fault = fmt::format("{}: {}", f.value, f.what);
   f.repro.disable = disabled_passes();
   if (fault.call) {
     const Case small = case_of(*fault.call);
-    f.repro.model = tensor::print(*small.graph, {.full = true});
-    f.repro.inputs = inputs_text(*small.graph, small.inputs);
+    f.repro.notes = fault.data.notes;
+    f.repro.model = tensor::print_with_drawn(*small.graph, fault.data.drawn);
+    f.repro.inputs = inputs_text(*small.graph, small.inputs, fault.data.drawn);
+    return f;
+  }
+  // One launch may do; else it takes the whole model.
+  std::optional<Case> alone;
+  if (fault.around) alone = case_of(*fault.around);
+  if (alone && shows(fault, *alone->graph, alone->inputs, options)) {
+    const SmallData data = small_model(fault, *alone->graph, alone->inputs, options);
+    f.repro.notes = data.notes;
+    f.repro.model = tensor::print_with_drawn(*alone->graph, data.drawn);
+    f.repro.inputs = inputs_text(*alone->graph, alone->inputs, data.drawn);
   } else {
-    f.repro.model = tensor::print(graph, {.full = true});
-    f.repro.inputs = inputs_text(graph, inputs);
+    const SmallData data = small_model(fault, graph, inputs, options);
+    f.repro.notes = data.notes;
+    f.repro.model = tensor::print_with_drawn(graph, data.drawn);
+    f.repro.inputs = inputs_text(graph, inputs, data.drawn);
   }
   return f;
 }
@@ -129,10 +171,72 @@ Finding finding_of(const ProgramFault& fault, const tensor::Graph& graph, const 
 std::optional<Finding> check_final(tensor::Graph& graph, const std::vector<Item>& inputs, const Values& values,
                                    const std::vector<Item>& outputs, const ProgramOptions& options) {
   auto fault = check_program(graph, inputs, values, outputs, options);
-  return fault ? std::optional(finding_of(*fault, graph, inputs, options.machine)) : std::nullopt;
+  return fault ? std::optional(finding_of(*fault, graph, inputs, options)) : std::nullopt;
+}
+
+// ---- several calls in one session
+
+compile::CompileOptions options_for(const Machine& machine) {
+  compile::CompileOptions options;
+  options.target = machine.target;
+  if (!machine.is_gpu()) options.isas = {emit::host_isa()};
+  options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return options;
+}
+
+/// Two calls, the later of which differs, or all up to it.
+std::vector<std::vector<Item>> fewest_calls(const compile::Compiled& compiled, std::vector<std::vector<Item>> calls,
+                                            size_t wrong, const Machine& machine, int threads) {
+  for (size_t k = 0; k < calls.size(); ++k) {
+    const std::vector<std::vector<Item>> two{calls[k], calls[wrong % calls.size()]};
+    if (k != wrong % calls.size() && check_sequence(compiled, two, machine, threads)) return two;
+  }
+  calls.resize(std::min(calls.size(), wrong + 1));
+  return calls;
+}
+
+Finding finding_of(const SequenceFault& fault, tensor::Graph& graph, std::vector<std::vector<Item>> calls,
+                   const Machine& machine, int threads) {
+  Finding f;
+  f.level = "runtime", f.pass = "session";
+  f.detail = fmt::format("call {} of {} in one session, and right alone", fault.call + 1, 2 * calls.size());
+  f.value = fault.output.empty() ? "" : "output '" + fault.output + "'";
+  f.what = fault.what;
+  std::vector<LargeTensor> large = large_tensors(graph);
+  for (std::vector<Item>& call : calls)
+    for (const LargeTensor& t : large_tensors(call, "input")) large.push_back(t);
+  const SmallData data = draw_large(std::move(large), [&](const auto&) {
+    try {
+      return check_sequence(compile::compile_optimized(graph, options_for(machine)), calls, machine, threads)
+          .has_value();
+    } catch (const InternalError&) {
+      return false;
+    }
+  });
+  f.repro.kind = Repro::Kind::kSession;
+  f.repro.name = f.pass;
+  f.repro.fault = fmt::format("{}: {}", f.value, f.what);
+  f.repro.disable = disabled_passes();
+  if (machine.is_gpu()) f.repro.device = machine.device;
+  f.repro.notes = data.notes;
+  f.repro.model = tensor::print_with_drawn(graph, data.drawn);
+  f.repro.inputs = inputs_text(graph, calls[0], data.drawn);
+  for (size_t k = 1; k < calls.size(); ++k) f.repro.more_inputs.push_back(inputs_text(graph, calls[k], data.drawn));
+  return f;
 }
 
 }  // namespace
+
+std::optional<Finding> bisect_session(const compile::GraphSource& source, std::vector<std::vector<Item>> calls,
+                                      const BisectOptions& options) {
+  const Machine machine = machine_of(options.device);
+  const std::unique_ptr<tensor::Graph> graph = source();
+  const compile::Compiled compiled = compile::compile_graph(*graph, options_for(machine));
+  const auto fault = check_sequence(compiled, calls, machine, options.threads);
+  if (!fault) return std::nullopt;
+  calls = fewest_calls(compiled, std::move(calls), fault->call, machine, options.threads);
+  return finding_of(*fault, *graph, std::move(calls), machine, options.threads);
+}
 
 std::string text_of(const Finding& f) {
   std::string text = fmt::format("{}{}", f.pass, f.detail.empty() ? "" : " (" + f.detail + ")");
@@ -167,11 +271,21 @@ std::optional<Finding> replay(const Repro& repro, const BisectOptions& options) 
     return f;
   }
   std::unique_ptr<tensor::Graph> graph = tensor::parse_graph(repro.model);
+  const Machine machine = machine_of(repro.device.empty() ? "cpu" : repro.device);
+  if (repro.kind == Repro::Kind::kSession) {
+    std::vector<std::vector<Item>> calls{inputs};
+    for (const std::string& text : repro.more_inputs) calls.push_back(parse_inputs(text));
+    const compile::Compiled compiled = compile::compile_optimized(*graph, options_for(machine));
+    const auto fault = check_sequence(compiled, calls, machine, options.threads);
+    if (!fault) return std::nullopt;
+    Finding f;
+    f.level = "runtime", f.pass = "session", f.value = fault->output, f.what = fault->what;
+    return f;
+  }
   Values values;
   const std::vector<Item> outputs = run_reference(*graph, inputs, nullptr, values);
   // A kernel made small may be launched in another version than the call that it is from.
-  return check_final(*graph, inputs, values, outputs,
-                     {options.threads, machine_of(repro.device.empty() ? "cpu" : repro.device), repro.version});
+  return check_final(*graph, inputs, values, outputs, {options.threads, machine, repro.version});
 }
 
 }  // namespace stax::bisect

@@ -11,6 +11,8 @@
 //   1. The graph after all passes against the imported one, value by value (graph_check.h). If it differs, the passes are bisected.
 //   2. The program against that graph, step by step (program_check.h). If a step differs, its kernel is made small and followed through its stages
 //      (kernel_chain.h); if the kernel is right by itself, what the program says about it is checked, then memory, then threads.
+//   3. Of several calls, each right alone, the session that runs them all (call_sequence.h).
+// Repros are small: calls of a kernel are cut down, and large tensors are drawn again (small_data.h) where the fault shows with those, too.
 #include <string>
 
 #include "compile/pass.h"
@@ -43,6 +45,10 @@ struct BisectOptions {
 /// None if all levels agree. UserError where the inputs are wrong.
 std::optional<Finding> bisect(const compile::GraphSource& source, const std::vector<tensor::Item>& inputs,
                               const BisectOptions& options = {});
+
+/// Calls that are right alone, one after the other in one session: what differs from the call alone is what an earlier one has left behind.
+std::optional<Finding> bisect_session(const compile::GraphSource& source, std::vector<std::vector<tensor::Item>> calls,
+                                      const BisectOptions& options = {});
 
 /// Runs a repro again: what still differs or fails, or none.
 std::optional<Finding> replay(const compile::Repro& repro, const BisectOptions& options = {});

@@ -197,7 +197,8 @@ Case case_of(const KernelCall& call) {
   return made;
 }
 
-std::string inputs_text(const tensor::Graph& graph, const std::vector<Item>& inputs) {
+std::string inputs_text(const tensor::Graph& graph, const std::vector<Item>& inputs,
+                        const tensor::DrawnConstants& drawn) {
   tensor::Graph constants(std::make_shared<ir::Context>());
   auto constant = [&](const Literal& l) {
     std::vector<Expr> extents;
@@ -220,7 +221,7 @@ std::string inputs_text(const tensor::Graph& graph, const std::vector<Item>& inp
     constants.outputs.push_back({graph.inputs[k].name, v});
     constants.body.outputs.push_back(v);
   }
-  return tensor::print(constants, {.full = true});
+  return tensor::print_with_drawn(constants, drawn);
 }
 
 std::vector<Item> parse_inputs(const std::string& text) { return tensor::interpret(*tensor::parse_graph(text), {}); }

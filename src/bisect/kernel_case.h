@@ -3,6 +3,7 @@
 // A call of one kernel, made small and made a model of its own.
 #include "bisect/kernel_chain.h"
 #include "compile/repro.h"
+#include "tensor/text.h"
 
 namespace stax::bisect {
 
@@ -17,7 +18,8 @@ struct Case {
 Case case_of(const KernelCall& call);
 
 /// Inputs of a graph as the text of a graph that gives them.
-std::string inputs_text(const tensor::Graph& graph, const std::vector<tensor::Item>& inputs);
+std::string inputs_text(const tensor::Graph& graph, const std::vector<tensor::Item>& inputs,
+                        const tensor::DrawnConstants& drawn = {});
 std::vector<tensor::Item> parse_inputs(const std::string& text);
 
 /// The leading part of a tensor.

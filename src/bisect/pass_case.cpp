@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bisect/pass_case.h"
 
+#include "bisect/small_data.h"
+
 #include <algorithm>
 
 #include "compile/pass.h"
@@ -195,15 +197,33 @@ std::string pass_differs(const std::string& graph, const std::vector<Item>& inpu
   return fault ? fault->value + ": " + fault->what : std::string();
 }
 
+PassCase with_small_data(PassCase whole, const std::string& pass) {
+  const std::unique_ptr<Graph> graph = tensor::parse_graph(whole.model);
+  std::vector<Item> inputs;
+  if (!whole.inputs.empty()) inputs = parse_inputs(whole.inputs);
+  std::vector<LargeTensor> large = large_tensors(*graph);
+  for (const LargeTensor& t : large_tensors(inputs, "input")) large.push_back(t);
+  if (large.empty()) return whole;
+  const SmallData data = draw_large(std::move(large), [&](const tensor::DrawnConstants& drawn) {
+    try {
+      return !pass_differs(tensor::print_with_drawn(*graph, drawn), inputs, pass).empty();
+    } catch (const UserError&) {  // an index out of range, and the like
+      return false;
+    }
+  });
+  return {tensor::print_with_drawn(*graph, data.drawn),
+          whole.inputs.empty() ? std::string() : inputs_text(*graph, inputs, data.drawn), data.notes};
+}
+
 PassCase pass_case(std::unique_ptr<Graph> graph, const std::vector<Item>& inputs, uint32_t id, const Values& known,
                    const std::unordered_set<uint32_t>& ids, const std::string& pass) {
-  const PassCase whole{tensor::print(*graph, {.full = true}), inputs_text(*graph, inputs)};
+  const PassCase whole{tensor::print(*graph, {.full = true}), inputs_text(*graph, inputs), {}};
   Op* root = nullptr;
   tensor::for_each_op(graph->body, [&](Op& op) {
     for (const auto& r : op.results)
       if (r->id == id) root = outermost(&op);
   });
-  if (!root) return whole;
+  if (!root) return with_small_data(whole, pass);
   Cut cut(*graph, inputs);
   // A value that the pass keeps can be given: the fault is behind it.
   cut.keep(root, [&](const Value& v) { return ids.contains(v.id) ? known.find(v.id, 0) : nullptr; });
@@ -216,13 +236,13 @@ PassCase pass_case(std::unique_ptr<Graph> graph, const std::vector<Item>& inputs
       const std::string model = tensor::print(*graph, {.full = true});
       if (pass_differs(model, given, pass).empty()) continue;
       given = shrink_inputs(*graph, std::move(given), model, pass);
-      best = {model, inputs_text(*graph, given)};
+      best = {model, inputs_text(*graph, given), {}};
     }
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception&) {  // what was cut is no model any more: the last that was one is kept
   }
-  return best;
+  return with_small_data(std::move(best), pass);
 }
 
 }  // namespace stax::bisect

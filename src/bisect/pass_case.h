@@ -17,7 +17,10 @@ std::string pass_differs(const std::string& graph, const std::vector<tensor::Ite
 struct PassCase {
   std::string model;
   std::string inputs;
+  std::vector<std::string> notes;  // what is kept whole, and why
 };
+/// The same with drawn data in the place of large constants and inputs, as far as the pass differs on those, too.
+PassCase with_small_data(PassCase whole, const std::string& pass);
 PassCase pass_case(std::unique_ptr<tensor::Graph> graph, const std::vector<tensor::Item>& inputs, uint32_t id,
                    const Values& known, const std::unordered_set<uint32_t>& ids, const std::string& pass);
 

@@ -69,6 +69,11 @@ class Attribution {
     }
     ProgramFault fault;
     fault.what = s.what;
+    // The interpreter takes the same inputs.
+    if (s.seen == Seen::kBinding || (s.seen == Seen::kThrows && s.number == 0)) {
+      fault.level = "runtime", fault.pass = "bind_inputs";
+      return fault;
+    }
     const Step& step = p_.blocks[s.block].steps[s.step];
     const Op& op = *c_.origin.ops[s.block][s.step];
     fault.source = op.source;
@@ -94,6 +99,8 @@ class Attribution {
       return fault;
     }
     if (is_launch && kernel_fault(fault, op, s, at)) return fault;
+    if (is_launch && at.operands.size() == op.operands.size() && !at.symbols.empty())
+      fault.around = KernelCall{&op, at.operands, bindings_of(c_, at.symbols)};
     if (is_launch)
       if (std::string wrong = launch_fault(std::get<LaunchStep>(step), op, s.kernel, at.symbols); !wrong.empty()) {
         fault.level = "program", fault.pass = "build_program", fault.detail = wrong;
@@ -128,7 +135,11 @@ class Attribution {
     }
     const KernelChain chain(op, p_.kernels[s.kernel].version, options_.machine);
     const bool differs = chain.differs(call);
-    if (differs) call = shrink(std::move(call), [&](const KernelCall& c) { return chain.differs(c); });
+    if (differs) {
+      call = shrink(std::move(call), [&](const KernelCall& c) { return chain.differs(c); });
+      fault.data =
+          draw_large(large_tensors(call.operands, "operand"), [&](const auto&) { return chain.differs(call); });
+    }
     // A kernel that is right in the end may be so by luck; one that is wrong has a first stage that is.
     std::optional<KernelFault> k = chain.check(call);
     if (!k) return false;

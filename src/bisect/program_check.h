@@ -7,6 +7,7 @@
 // reads should have kept. Where a step differs, its kernel is tried by itself (kernel_chain.h).
 #include "bisect/graph_check.h"
 #include "bisect/kernel_case.h"
+#include "bisect/small_data.h"
 #include "compile/pipeline.h"
 
 namespace stax::bisect {
@@ -19,7 +20,9 @@ struct ProgramFault {
   std::optional<uint32_t> version;
   std::string value, source, what;
   std::string schedule;
-  std::optional<KernelCall> call;  // of the kernel at fault, made small
+  std::optional<KernelCall> call;    // of the kernel at fault, made small
+  SmallData data;                    // of its operands
+  std::optional<KernelCall> around;  // of a kernel that is right: what is wrong may show with this call alone
 };
 
 struct ProgramOptions {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "bisect/isolated.h"
+#include "bisect/runtime_items.h"
 #include "program/steps.h"
 #include "runtime/runtime.h"
 #include "support/error.h"
@@ -103,9 +104,16 @@ class Reader {
 
 class Watcher final : public runtime::StepObserver {
  public:
-  Watcher(const compile::Compiled& compiled, const Values& want, const WatchOptions& options, Sighting* sighting,
-          Writer* stopped)
-      : c_(compiled), p_(*compiled.program), want_(want), o_(options), seen_(*sighting), stopped_(stopped), uses_(p_) {
+  Watcher(const compile::Compiled& compiled, const std::vector<Item>& inputs, const Values& want,
+          const WatchOptions& options, Sighting* sighting, Writer* stopped)
+      : c_(compiled),
+        p_(*compiled.program),
+        inputs_(inputs),
+        want_(want),
+        o_(options),
+        seen_(*sighting),
+        stopped_(stopped),
+        uses_(p_) {
     for (ValueRef v = 0; v < p_.values.size(); ++v) refs_[c_.origin.values[v]] = v;
   }
 
@@ -117,6 +125,7 @@ class Watcher final : public runtime::StepObserver {
     }
     finish(view);
     const Step& s = p_.blocks[block].steps[step];
+    if (seen_.number == 0) look_at_dims(view);
     ++seen_.number;
     seen_.block = block, seen_.step = step;
     seen_.kernel = launched(view, s);
@@ -324,8 +333,28 @@ class Watcher final : public runtime::StepObserver {
     throw Stop{};
   }
 
+  /// What the runtime takes for the dims of the inputs.
+  void look_at_dims(const runtime::StepView& view) {
+    for (size_t k = 0; k < inputs_.size(); ++k) {
+      const InputSpec& input = p_.inputs[k];
+      if (inputs_[k].is_sequence) continue;
+      const std::vector<int64_t>& extents = inputs_[k].tensor.extents();
+      const size_t missing = input.dims.size() - extents.size();
+      for (size_t d = 0; d < extents.size(); ++d) {
+        const DimSpec& dim = input.dims[d + missing];
+        if (dim.symbol == kNone || view.symbol(dim.symbol) == extents[d]) continue;
+        seen_.seen = Seen::kBinding;
+        std::snprintf(seen_.what, sizeof seen_.what, "dim '%s' is %lld, and input '%s' has %lld at axis %zu",
+                      p_.symbols[dim.symbol].name.c_str(), static_cast<long long>(view.symbol(dim.symbol)),
+                      input.name.c_str(), static_cast<long long>(extents[d]), d);
+        throw Stop{};
+      }
+    }
+  }
+
   const compile::Compiled& c_;
   const Program& p_;
+  const std::vector<Item>& inputs_;
   const Values& want_;
   const WatchOptions& o_;
   Sighting& seen_;
@@ -336,33 +365,6 @@ class Watcher final : public runtime::StepObserver {
   std::map<ValueRef, size_t> times_;
   std::optional<Pending> pending_;
 };
-
-runtime::Tensor tensor_of(const Literal& l) {
-  runtime::Tensor t;
-  t.dtype = l.dtype();
-  t.extents = l.extents();
-  t.data = l.data();
-  return t;
-}
-runtime::Item item_of(const Item& from) {
-  runtime::Item to;
-  to.is_sequence = from.is_sequence;
-  if (!from.is_sequence) to.tensor = tensor_of(from.tensor);
-  for (const Literal& l : from.sequence) to.sequence.push_back(tensor_of(l));
-  return to;
-}
-Item item_of(const runtime::Item& from) {
-  auto literal = [](const runtime::Tensor& t) {
-    Literal l(t.dtype, t.extents);
-    if (l.bytes() > 0) std::memcpy(l.data(), t.data, l.bytes());
-    return l;
-  };
-  Item to;
-  to.is_sequence = from.is_sequence;
-  if (!from.is_sequence) to.tensor = literal(from.tensor);
-  for (const runtime::Tensor& t : from.sequence) to.sequence.push_back(literal(t));
-  return to;
-}
 
 }  // namespace
 
@@ -383,7 +385,7 @@ Watched watch(const compile::Compiled& compiled, const std::vector<Item>& inputs
   const std::string end = run_isolated(
       [&] {
         Writer writer(stopped.as<char>(), stopped.bytes());
-        Watcher watcher(compiled, want, options, seen, &writer);
+        Watcher watcher(compiled, inputs, want, options, seen, &writer);
         runtime::ModuleOptions module_options;
         module_options.threads = options.threads;
         module_options.observer = &watcher;

@@ -16,6 +16,7 @@ enum class Seen : int {
   kOutput,     // all results are right, and what the call returns is not
   kThrows,     // the call fails
   kCrashes,    // .. or takes the process with it
+  kBinding,    // a dim has another extent than the inputs say
   kEvaluator,  // the runtime gives an expression of the program another value than it has
 };
 
@@ -38,7 +39,7 @@ struct WatchOptions {
 struct Watched {
   Sighting sighting;
   std::vector<tensor::Item> operands;  // of the op whose step it was stopped at
-  std::vector<int64_t> symbols;        // by slot
+  std::vector<int64_t> symbols;        // by slot; empty where the run never came there
 };
 
 Watched watch(const compile::Compiled& compiled, const std::vector<tensor::Item>& inputs, const Values& want,

@@ -36,12 +36,18 @@ bool is_repro(std::string_view first_bytes) { return without_comments(first_byte
 
 std::string print(const Repro& r) {
   std::string text = std::string(kHead) + " 1\n";
-  text += (r.kind == Repro::Kind::kPass ? "pass " : "kernel ") + r.name;
+  for (const std::string& note : r.notes) text += "// " + note + "\n";
+  switch (r.kind) {
+    case Repro::Kind::kPass: text += "pass " + r.name; break;
+    case Repro::Kind::kKernel: text += "kernel " + r.name; break;
+    case Repro::Kind::kSession: text += "session " + r.name; break;
+  }
   if (r.version) text += " version " + std::to_string(*r.version);
   text += "\nfault " + spell_string(r.fault) + "\n";
   if (!r.disable.empty()) text += "disable " + spell_string(r.disable) + "\n";
   if (!r.device.empty()) text += "device " + spell_string(r.device) + "\n";
   if (!r.inputs.empty()) text += "inputs\n" + r.inputs;
+  for (const std::string& inputs : r.more_inputs) text += "inputs\n" + inputs;
   return text + "model\n" + r.model;
 }
 
@@ -50,21 +56,29 @@ Repro parse_repro(const std::string& text) {
   // Everything up to the first graph is a line a thing.
   std::istringstream lines(text);
   std::string line, head;
+  std::vector<std::string> calls(1);
   enum class In { kHead, kInputs, kModel } in = In::kHead;
   while (std::getline(lines, line)) {
-    if (in == In::kHead && line == "inputs") {
+    if (in == In::kHead && line.starts_with("// ")) {
+      r.notes.push_back(line.substr(3));
+    } else if (in != In::kModel && line == "inputs") {
+      if (in == In::kInputs) calls.emplace_back();
       in = In::kInputs;
     } else if (in != In::kModel && line == "model") {
       in = In::kModel;
     } else {
-      (in == In::kHead ? head : in == In::kInputs ? r.inputs : r.model) += line + "\n";
+      (in == In::kHead ? head : in == In::kInputs ? calls.back() : r.model) += line + "\n";
     }
   }
+  r.inputs = calls[0];
+  r.more_inputs.assign(calls.begin() + 1, calls.end());
   Lexer lexer(head, "repro");
   lexer.expect(kHead);
   if (lexer.expect_integer() != 1) lexer.error("this version of repro files is not known");
   if (lexer.accept("kernel"))
     r.kind = Repro::Kind::kKernel;
+  else if (lexer.accept("session"))
+    r.kind = Repro::Kind::kSession;
   else
     lexer.expect("pass");
   r.name = lexer.expect_identifier();

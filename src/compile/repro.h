@@ -4,6 +4,7 @@
 //
 //   stax_repro 1
 //   pass fuse_ops                      one pass over the graph ..
+//   session calls                     .. or calls of the model in one session, each of which is right alone: `inputs` once for each ..
 //   kernel simplify version 1         .. or the model as a program, whose level or loop pass `simplify` was found to differ, in a kernel's version 1
 //   fault "%t: element [0, 3] is .."   what was seen
 //   disable "schedule"                 passes that were left out
@@ -17,19 +18,22 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stax::compile {
 
 struct Repro {
-  enum class Kind { kPass, kKernel };
+  enum class Kind { kPass, kKernel, kSession };
   Kind kind = Kind::kPass;
   std::string name;  // the pass over the graph, or the part of the way to native code
   std::optional<uint32_t> version;
   std::string fault;
   std::string disable;
-  std::string device;  // empty: the CPU
-  std::string inputs;  // tensor IR text; empty: there are none
-  std::string model;   // tensor IR text
+  std::string device;                    // empty: the CPU
+  std::string inputs;                    // tensor IR text; empty: there are none
+  std::vector<std::string> more_inputs;  // of the calls behind the first
+  std::string model;                     // tensor IR text
+  std::vector<std::string> notes;        // for the reader: comments of the file
 };
 
 bool is_repro(std::string_view first_bytes);

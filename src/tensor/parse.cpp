@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "ir/drawn.h"
 #include "tensor/builder.h"
 #include "tensor/graph_reader.h"
 
@@ -35,6 +36,9 @@ std::optional<std::vector<std::byte>> decode_base64(std::string_view text) {
   }
   return result;
 }
+
+// A few words should not ask for a day of work.
+constexpr size_t kMostDrawnBytes = size_t{1} << 30;
 
 class Parser : GraphReader {
  public:
@@ -154,6 +158,14 @@ class Parser : GraphReader {
           "constants");
     }
     const Token token = lexer_.peek();
+    if (lexer_.accept("drawn")) {
+      const ir::Drawn how = ir::parse_drawn(lexer_);
+      const Literal like =
+          at(token, [&] { return Literal(type.dtype, extents); });  // which asks for no memory to be used
+      if (like.bytes() > kMostDrawnBytes)
+        lexer_.error_at(token, "a drawn constant has at most {} bytes", kMostDrawnBytes);
+      return {Constant{at(token, [&] { return ir::draw(type.dtype, extents, how); })}, {}};
+    }
     Literal literal = at(token, [&] { return Literal(type.dtype, extents); });
     if (lexer_.accept("base64")) {
       const auto bytes = decode_base64(lexer_.expect_string());

@@ -16,8 +16,8 @@
 //   type       dtype[extents], then `rank e` where the rank is known at run time only; sequence<dtype> or
 //   sequence<dtype, rank> contents   the elements, where they are known op         its kind, what its payload holds,
 //   operands, `defines [symbols]`, `from "source"` block      { ops, then `yield values` }; a loop's body has inputs,
-//   and `binds [symbols]` of each iteration constant   {elements}, or base64 "bytes", or, where the text is for reading
-//   only, checksum 0x...
+//   and `binds [symbols]` of each iteration constant   {elements}, or base64 "bytes", or how it is drawn (ir/drawn.h), or, where
+//   the text is for reading only, checksum 0x...
 //
 // What the constraint set knows beyond symbols and checks is not part of the text.
 #include <map>
@@ -29,6 +29,7 @@
 #include "support/lexer.h"
 #include "support/text_writer.h"
 #include "tensor/graph.h"
+#include "tensor/text.h"
 
 namespace stax::tensor {
 
@@ -66,7 +67,8 @@ bool name_says_all(Expr axis_var) {
 
 class Printer {
  public:
-  explicit Printer(const PrintOptions& options) : options_(options) {}
+  explicit Printer(const PrintOptions& options, const DrawnConstants* drawn = nullptr)
+      : options_(options), drawn_(drawn) {}
 
   std::string print_graph(const Graph& graph) {
     name_values(graph.body);
@@ -184,6 +186,8 @@ class Printer {
       }
       return text + "}";
     }
+    if (drawn_)
+      if (const auto how = drawn_->find(literal.data()); how != drawn_->end()) return ir::spell(how->second);
     const std::span bytes(static_cast<const std::byte*>(literal.data()), literal.bytes());
     if (options_.full) return "base64 \"" + encode_base64(bytes) + "\"";
     return fmt::format("checksum {:#x}", hash_bytes(bytes));
@@ -344,6 +348,7 @@ class Printer {
   }
 
   PrintOptions options_;
+  const DrawnConstants* drawn_;
   TextWriter out_;
   std::unordered_set<const Value*> named_;
   std::map<std::string, int> name_counts_;
@@ -370,6 +375,9 @@ std::string_view name_of(Combiner c) {
 
 std::string print(const Graph& graph) { return print(graph, PrintOptions{}); }
 std::string print(const Graph& graph, const PrintOptions& options) { return Printer(options).print_graph(graph); }
+std::string print_with_drawn(const Graph& graph, const DrawnConstants& drawn) {
+  return Printer({.full = true}, &drawn).print_graph(graph);
+}
 std::string print(const Op& op) { return Printer(PrintOptions{}).print_one(op); }
 
 }  // namespace stax::tensor

@@ -4,12 +4,14 @@
 A limit on the size of files stops the writer at a chosen byte: by a signal that kills it, as a crash would, or, where the signal is ignored, by an
 error of the file system, as a full disk would.
 """
+import json
 import os
 import random
 import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -102,6 +104,80 @@ def test_an_entry_of_the_cache(folder):
         h.stax(*run[:5], folder / "got", "--quiet", env=environment).expect(0)
         h.equal_bits(h.load(folder / "got" / "a.npz"), want, f"after {at} bytes")
         assert {e.name: e.read_bytes() for e in cache.iterdir() if e.name.endswith(".kept")} == entries
+
+
+def compiled(folder):
+    """A program for the loop interpreter, which writes no files but those that are asked for, and inputs of many shapes."""
+    program = folder / "m.stax"
+    h.stax("compile", model(folder, 20), "-o", program, "--target", "cpu:native").expect(0)
+    files = [folder / f"{n}.npz" for n in range(60)]
+    for n, path in enumerate(files):
+        np.savez(path, x=np.ones((n, 16), np.float32))
+    return ["run", program, "--inputs", *files, "--device", "loop", "--quiet"]
+
+
+def test_a_record_and_statistics(folder):
+    run = compiled(folder)
+    for flag, name in (("--record", "h.json"), ("--json", "s.json")):
+        out = folder / name
+        h.stax(*run, flag, out).expect(0)
+        size = out.stat().st_size
+        json.loads(out.read_text())
+        for killed in (True, False):
+            for before in (None, b"{}"):
+                for at in points(f"{flag} {killed}", 0, size * 3 // 4):      # times have more digits or fewer
+                    out.unlink(missing_ok=True)
+                    if before:
+                        out.write_bytes(before)
+                    done = limited(at, killed, *run, flag, out)
+                    if not killed:
+                        assert done.returncode == 1 and name in done.stderr, f"{at} bytes: {done.returncode} {done.stderr}"
+                    assert (out.read_bytes() if out.exists() else None) == before, f"after {at} bytes"
+                    assert killed or not list(folder.glob("*.part"))
+                    for left in folder.glob("*.part"):
+                        left.unlink()
+
+
+def test_records_side_by_side(folder):
+    """Processes that write one file at once leave what one of them wrote."""
+    run = compiled(folder)
+    inputs = run[3:-3]
+    out = folder / "h.json"
+    for _ in range(3):
+        words = [[h.STAX, "run", run[1], "--inputs", *inputs[k:k + 40], "--device", "loop", "--quiet", "--record", out] for k in range(0, 20, 4)]
+        children = [subprocess.Popen(list(map(str, w)), stderr=subprocess.PIPE, text=True) for w in words]
+        for child in children:
+            assert child.wait(timeout=300) == 0, child.stderr.read()
+            child.stderr.close()
+        rows = sorted(s["dims"]["rows"] for s in json.loads(out.read_text())["shapes"])
+        assert rows in [list(range(k, k + 40)) for k in range(0, 20, 4)], rows
+        assert not list(folder.glob("*.part"))
+
+
+def test_a_report(folder):
+    m, out = model(folder, 20), folder / "r.html"
+    report = ["report", m, "-o", out, "--sweep", "rows=1..4:log", "--repeat", "1", "--threads", "1"]
+    environment = {"STAX_CACHE": str(folder / "cache")}
+    h.stax(*report, env=environment).expect(0)
+    start = time.time()
+    h.stax(*report, env=environment).expect(0)
+    whole = time.time() - start
+    draw, seen = random.Random(h.seed_of("report")), set()
+    for k in range(10):
+        before = [None, b"mine"][k % 2]
+        out.unlink(missing_ok=True)
+        if before:
+            out.write_bytes(before)
+        child = subprocess.Popen([h.STAX, *map(str, report)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | environment)
+        try:
+            child.wait(timeout=draw.uniform(0.3, 1.4) * whole)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        now = out.read_bytes() if out.exists() else None
+        assert now == before or now.endswith(b"</html>\n"), f"{len(now)} bytes"
+        seen.add(now == before)
+    return f"before it was written: {sorted(seen)}"
 
 
 h.main()

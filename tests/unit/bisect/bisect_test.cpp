@@ -10,6 +10,7 @@
 
 #include "bisect/compare.h"
 #include "bisect/isolated.h"
+#include "bisect/small_data.h"
 #include "runtime/runtime.h"
 #include "tensor/builder.h"
 #include "unit/bisect/faults.h"
@@ -147,6 +148,89 @@ TEST(Bisect, AKernelsReproIsTheKernelAlone) {
   EXPECT_LT(found->repro.inputs.size(), 20'000u) << "200 rows have become few";
   EXPECT_FALSE(found->kernel.empty());
   EXPECT_TRUE(found->version.has_value());
+}
+
+// Weights of 1 MB, in front of and behind what has none.
+compile::GraphSource wide_source() {
+  return [] {
+    auto graph = std::make_unique<tensor::Graph>(std::make_shared<ir::Context>());
+    tensor::Builder b(*graph, graph->body);
+    const auto n = graph->exprs().new_symbol({.name = "n"});
+    Value* x = graph->add_input(graph->body, tensor::Type::tensor(DType::kF32, {n, graph->exprs().constant(24)}), "x");
+    graph->inputs.push_back({"x", x});
+    std::mt19937_64 random(3);
+    std::normal_distribution<double> normal(0, 0.3);
+    ir::Literal first(DType::kF32, {6000, 24}), second(DType::kF32, {24, 6000});
+    for (ir::Literal* l : {&first, &second})
+      for (int64_t k = 0; k < l->count(); ++k) l->set(k, {.f = normal(random)});
+    Value* h = b.matmul(x, b.transpose(b.constant(first), {1, 0}));
+    h = b.softmax(b.binary(ir::ScalarOp::kMax, h, b.constant(DType::kF32, 0)), 1);
+    Value* y = b.matmul(h, b.transpose(b.constant(second), {1, 0}));
+    graph->outputs.push_back({"y", y});
+    graph->body.outputs.push_back(y);
+    return graph;
+  };
+}
+
+TEST(Bisect, LargeConstantsAreDrawnAgain) {
+  for (const char* name :
+       {"a layout that loses a term", "a wrong neutral element in lowering", "an off-by-one bound in emission",
+        "a stale alias in the memory plan", "a division in the runtime's evaluator"}) {
+    SCOPED_TRACE(name);
+    plant("");
+    EXPECT_FALSE(bisect(wide_source(), {Model::rows(7, 5)}, {.threads = 1}));
+    plant(name);
+    const auto found = bisect(wide_source(), {Model::rows(7, 5)}, {.threads = 1});
+    ASSERT_TRUE(found);
+    const std::string text = compile::print(found->repro);
+    EXPECT_LT(text.size(), 20'000u) << text_of(*found);
+    EXPECT_TRUE(found->repro.notes.empty()) << found->repro.notes[0];
+    const auto again = replay(compile::parse_repro(text), {.threads = 1});
+    EXPECT_TRUE(again) << text.substr(0, 3000);
+    EXPECT_EQ(again ? again->pass : "", found->pass);
+    plant("");
+    EXPECT_FALSE(replay(compile::parse_repro(text), {.threads = 1}));
+  }
+}
+
+TEST(Bisect, ATensorThatMattersIsKeptAndSaidSo) {
+  const auto item = [](double first) {
+    Item i;
+    i.tensor = ir::Literal(DType::kF32, {500});
+    for (int64_t k = 0; k < 500; ++k) i.tensor.set(k, {.f = first + static_cast<double>(k)});
+    return i;
+  };
+  std::vector<Item> items = {item(0), item(1000), item(2000)};
+  const auto matters = [&](const auto&) { return items[1].tensor.at(499).f == 1499; };
+  const SmallData data = draw_large(large_tensors(items, "operand"), matters);
+  ASSERT_EQ(data.notes.size(), 1u);
+  EXPECT_EQ(data.notes[0], "operand 1 is kept whole, 2000 bytes: with drawn elements the fault does not show");
+  EXPECT_EQ(data.drawn.size(), 2u);
+  EXPECT_TRUE(data.drawn.contains(items[0].tensor.data()) && data.drawn.contains(items[2].tensor.data()));
+  EXPECT_EQ(items[1].tensor.at(7).f, 1007);
+  EXPECT_NE(items[0].tensor.at(7).f, 7);
+  const compile::Repro repro{.name = "fuse_ops", .fault = "f", .model = "m\n", .notes = data.notes};
+  EXPECT_EQ(compile::parse_repro(compile::print(repro)).notes, data.notes);
+}
+
+// What is kept between calls: the expressions of the call before, at another shape.
+TEST(Bisect, CallsInOneSession) {
+  const std::vector<std::vector<Item>> calls = {{Model::rows(2, 1)}, {Model::rows(2, 2)}, {Model::rows(31, 3)}};
+  plant("");
+  EXPECT_FALSE(bisect_session(source(), calls, {.threads = 1}));
+  plant("a plan of another shape");
+  for (const auto& call : calls) EXPECT_FALSE(bisect(source(), call, {.threads = 1}));
+  const auto found = bisect_session(source(), calls, {.threads = 1});
+  ASSERT_TRUE(found) << damages();
+  EXPECT_EQ(found->level, "runtime");
+  EXPECT_EQ(found->pass, "session");
+  EXPECT_EQ(found->repro.more_inputs.size(), 1u) << "two calls are enough";
+  const std::string text = compile::print(found->repro);
+  const compile::Repro repro = compile::parse_repro(text);
+  EXPECT_EQ(compile::print(repro), text);
+  EXPECT_TRUE(replay(repro, {.threads = 1}));
+  plant("");
+  EXPECT_FALSE(replay(repro, {.threads = 1}));
 }
 
 // A kernel of three results, the second of which is never stored.

@@ -274,6 +274,12 @@ STAX_WRAP(void, evaluator_run,
           "IlLm18446744073709551615EE",
           (const runtime::Evaluator* self, std::span<const uint32_t> nodes, std::span<const int64_t> symbols,
            std::span<int64_t> values)) {
+  // A context's values are zeros until its first call.
+  if (is("a plan of another shape") &&
+      std::any_of(nodes.begin(), nodes.end(), [&](uint32_t n) { return values[n] > 1; })) {
+    ++count;
+    return;
+  }
   real_evaluator_run(self, nodes, symbols, values);
   if (!is("a division in the runtime's evaluator")) return;
   // The first that is no symbol's value and not small: one too few.

@@ -2,6 +2,7 @@
 #include <limits>
 #include <random>
 
+#include "tensor/text.h"
 #include "unit/tensor/graph_fixture.h"
 
 namespace stax::tensor {
@@ -107,6 +108,21 @@ TEST_F(TextTest, Constants) {
   // For reading only.
   EXPECT_NE(print(graph).find("checksum 0x"), std::string::npos);
   EXPECT_NE(message_of([&] { parse_graph(print(graph)); }).find("by its checksum only"), std::string::npos);
+}
+
+TEST_F(TextTest, DrawnConstants) {
+  const ir::Drawn how{.seed = 3, .mean = 0, .deviation = 1, .low = -2, .high = 2};
+  const ir::Literal drawn = ir::draw(DType::kF32, {10, 10}, how);
+  Value *a = b.constant(drawn), *c = b.constant(ir::draw(DType::kF32, {10, 10}, {.seed = 4, .choices = {1, 2}}));
+  output(b.binary(ScalarOp::kAdd, a, c));
+  const std::string text = print_with_drawn(graph, {{drawn.data(), how}});
+  EXPECT_NE(text.find("constant drawn 3 normal"), std::string::npos) << text;
+  EXPECT_NE(text.find("base64"), std::string::npos) << "the other is not said to be drawn";
+  EXPECT_EQ(print(*parse_graph(text), {.full = true}), print(graph, {.full = true}));
+  EXPECT_THROW(
+      parse_graph(
+          "tensor_ir 1\ngraph() {\n  %0: f32[1073741824] = constant drawn 3 of {1.0}\n  return %0 as \"y\"\n}\n"),
+      UserError);
 }
 
 TEST_F(TextTest, Blocks) {
