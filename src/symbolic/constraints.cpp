@@ -119,8 +119,24 @@ Expr negation_of(Expr e) {
   return p.terms[0].factors[0];
 }
 
-/// A product order that replacement descends: fewer factors, then the order of terms in sums.
+/// Of each factor the latest symbol that the middle of a program binds, if it has one; latest first.
+std::vector<uint32_t> symbols_bound_late(const Term& t) {
+  std::vector<uint32_t> ids;
+  for (Expr factor : t.factors) {
+    std::optional<uint32_t> latest;
+    for (Expr s : free_symbols(factor))
+      if (s.symbol().kind == SymbolKind::kValue) latest = std::max(latest.value_or(0), s.id());
+    if (latest) ids.push_back(*latest);
+  }
+  std::sort(ids.begin(), ids.end(), std::greater<>());
+  return ids;
+}
+
+/// A product order that replacement descends: earlier symbols, so that no expression comes to need one that is not known yet where
+/// it is computed; fewer factors; then the order of terms in sums.
 bool goes_before(const Term& a, const Term& b) {
+  if (const auto late_a = symbols_bound_late(a), late_b = symbols_bound_late(b); late_a != late_b)
+    return late_a < late_b;
   if (a.factors.size() != b.factors.size()) return a.factors.size() < b.factors.size();
   for (size_t i = 0; i < a.factors.size(); ++i)
     if (int order = compare(a.factors[i], b.factors[i]); order != 0) return order < 0;

@@ -68,6 +68,17 @@ TEST_F(Constraints, Products) {
   EXPECT_EQ(set.less(n * m * k, i * j + 1), Truth::kYes);
 }
 
+TEST_F(Constraints, ProductsAreWrittenInWhatIsKnownEarlier) {
+  const Expr later = table.new_symbol({"later", SymbolKind::kValue, {0, kMaxExtent}});
+  set.assume_equal(later * n * m * 2, n * m * k);
+  EXPECT_EQ(set.simplify(n * m * k), n * m * k) << "no expression of inputs may come to need what is bound after them";
+  EXPECT_EQ(set.simplify(later * n * m * 2), n * m * k);
+  const Expr latest = table.new_symbol({"latest", SymbolKind::kValue, {0, kMaxExtent}});
+  set.assume_equal(latest * n, later * m * 3);
+  EXPECT_EQ(set.simplify(later * m * 3), later * m * 3);
+  EXPECT_EQ(set.simplify(latest * n * k), later * m * 3 * k);
+}
+
 TEST_F(Constraints, FactorsThatMayBeZeroStay) {
   set.assume_equal(n * m, n * k);
   EXPECT_EQ(set.equal(m, k), Truth::kUnknown);
