@@ -59,6 +59,7 @@ struct Buffer {
   std::vector<Expr> strides;  // in elements; empty: row-major
   Scope scope = Scope::kGlobal;
   bool written = false;  // of a global buffer: written by the kernel (it may also be read)
+  bool finite = false;   // of a global buffer that is not: it holds no infinity and no NaN
 };
 
 struct StmtNode;

@@ -70,6 +70,7 @@ class Parser : ir::KernelReader {
     b.extents = exprs();
     if (lexer_.accept("strides")) b.strides = exprs();
     b.written = lexer_.accept("written");
+    b.finite = !b.written && lexer_.accept("finite");
     if (is_argument) ++kernel_.arguments;
     declare_buffer(b.dtype);
     kernel_.buffers.push_back(std::move(b));

@@ -85,6 +85,7 @@ class Printer {
       out_.write(" {} {}", ir::name_of(b.dtype), list_of(b.extents));
       if (!b.strides.empty()) out_.write(" strides {}", list_of(b.strides));
       if (b.written) out_.write(" written");
+      if (b.finite) out_.write(" finite");
       out_.end_line();
     }
     if (anonymous_) return;

@@ -99,5 +99,6 @@ Kernel double_buffer(Edit edit);
 Kernel split_reduction(Edit edit);
 Kernel split_scan(Edit edit);
 Kernel prefetch(Edit edit);
+Kernel skip(Edit edit);
 
 }  // namespace stax::loop

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <span>
+
 #include "lower/kernel_scope.h"
 #include "lower/lower.h"
 #include "lower/nest.h"
 #include "support/error.h"
+#include "tensor/classify.h"
 
 namespace stax::lower {
 namespace {
@@ -121,6 +126,31 @@ LoweredKernel begin(const tensor::Op& op, const std::vector<std::vector<Expr>>& 
   return {};
 }
 
+bool is_finite(const ir::Literal& values) {
+  if (!ir::is_float(values.dtype())) return true;
+  if (values.dtype() == DType::kF32) {
+    const std::span all(static_cast<const float*>(values.data()), static_cast<size_t>(values.count()));
+    return std::all_of(all.begin(), all.end(), [](float x) { return std::isfinite(x); });
+  }
+  for (int64_t k = 0; k < values.count(); ++k)
+    if (!std::isfinite(values.at(k).f)) return false;
+  return true;
+}
+
+/// What is multiplied by padding: constants that are no infinity and no NaN need not be.
+void find_finite_factors(const tensor::Op& op, const tensor::Compute& c, loop::Kernel& kernel) {
+  const tensor::Classification found = tensor::classify(c);
+  bool is_padded = false;
+  ir::visit(c.body, [&](Scalar x) { is_padded = is_padded || tensor::padded_load(x); });
+  if (found.kind != tensor::ComputeClass::kContraction || !is_padded) return;
+  for (int slot : {found.contraction.left_slot, found.contraction.right_slot}) {
+    const tensor::Value* v = op.operands[static_cast<size_t>(slot)];
+    while (v->producer != nullptr && v->producer->kind() == tensor::OpKind::kReshape) v = v->producer->operands[0];
+    const auto* constant = v->producer == nullptr ? nullptr : v->producer->as<tensor::Constant>();
+    kernel.buffers[static_cast<size_t>(slot)].finite = constant != nullptr && is_finite(constant->literal);
+  }
+}
+
 }  // namespace
 
 LoweredKernel lower_compute(const tensor::Op& op) {
@@ -138,6 +168,7 @@ LoweredKernel lower_compute(const tensor::Op& op) {
   out.arguments.push_back(~0);
   kernel.arguments = static_cast<int>(kernel.buffers.size());
 
+  find_finite_factors(op, c, kernel);
   auto& t = kernel.context->scalars;
   LocalLeaf leaf{kernel, -1};
   scope->leaf = leaf;

@@ -118,6 +118,18 @@ int64_t panels_at_once(const NestForm& form, const Lanes& columns) {
   return panels % 4 == 0 ? 4 : panels % 2 == 0 ? 2 : 1;
 }
 
+/// Whether a factor is left out by a condition, as padding is: rows then have addresses of their own in any case.
+bool is_padded(const loop::Kernel& kernel, const NestForm& form) {
+  bool found = false;
+  loop::visit(kernel.body, [&](const loop::Stmt& s) {
+    const auto* update = s->as<loop::Update>();
+    if (update == nullptr) return;
+    ir::visit(update->value,
+              [&](ir::Scalar x) { found |= x->kind == ir::ScalarKind::kOp && x->op == ir::ScalarOp::kSelect; });
+  });
+  return found && form.outer.size() > 2;
+}
+
 // What the rows of a tile are: neighbours along one axis, or points of all axes but the columns', numbered through. A point may be of any picture
 // and any line, so that tiles are full where lines are short; but each row of a tile then has an address of its own.
 enum class Rows : uint8_t { kOfAxis, kPoints };
@@ -162,6 +174,7 @@ class TileSchedule {
     steps_.step("sink " + column_ + "i");
     move_group_inside({column_ + "i"});
     steps_.step("vectorize " + column_ + "i " + lanes_);
+    skip_padding(1);
     if (streams_ && form_.reductions.size() == 1) prefetch_panels(steps_, form_, columns_.columns->slot, column_, "");
     steps_.parallelize_first(count);
     return steps_.str();
@@ -190,6 +203,7 @@ class TileSchedule {
     move_group_inside({row + "i", column_ + "i"});
     steps_.step("vectorize " + column_ + "i " + lanes_);
     steps_.step("unroll " + row + "i");
+    skip_padding(rows);
     if (streams_ && !row_tiles.empty()) prefetch_panels(steps_, form_, columns_.columns->slot, column_, row_tiles);
     steps_.parallelize_first(count);
     return steps_.str();
@@ -211,6 +225,15 @@ class TileSchedule {
     steps_.move(column_ + "o", 0);
     steps_.fuse(1, count - 1, "t");
     return "t";
+  }
+
+  /// Whether anything is there is asked once for all channels: of a few rows always, of a full tile where that is little beside its products.
+  void skip_padding(int64_t rows) {
+    constexpr int64_t kFewRows = 4, kManyChannels = 128;
+    const Expr channels = form_.reductions.back().extent;
+    const bool is_little = rows <= kFewRows || (channels.is_constant() && channels.constant() >= kManyChannels);
+    if (is_little && is_padded(kernel_, form_) && kernel_.buffers[static_cast<size_t>(columns_.columns->slot)].finite)
+      steps_.step("skip " + form_.reductions.back().var.symbol().name);
   }
 
   void move_group_inside(const std::vector<std::string>& loops) {
@@ -285,18 +308,6 @@ void add_versions_by_points(const loop::Kernel& kernel, const NestForm& form, co
   if (better.is_constant(0)) return;
   versions.push_back({TileSchedule(kernel, form, other).of_rows(Rows::kPoints, -1, kMostRows),
                       better.is_constant(1) ? Expr() : better});
-}
-
-/// Whether a factor is left out by a condition, as padding is: rows then have addresses of their own in any case.
-bool is_padded(const loop::Kernel& kernel, const NestForm& form) {
-  bool found = false;
-  loop::visit(kernel.body, [&](const loop::Stmt& s) {
-    const auto* update = s->as<loop::Update>();
-    if (update == nullptr) return;
-    ir::visit(update->value,
-              [&](ir::Scalar x) { found |= x->kind == ir::ScalarKind::kOp && x->op == ir::ScalarOp::kSelect; });
-  });
-  return found && form.outer.size() > 2;
 }
 
 /// Versions with tiles of points, in front of those with tiles along axis `m`: for pictures whose lines leave much of a tile empty, and for padded ones

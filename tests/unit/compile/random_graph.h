@@ -387,7 +387,7 @@ class RandomGraph {
     current.push_back(number(outputs));
     const DType t = one_of({DType::kF32, DType::kF32, DType::kF64});
     Value* data = input(t, x);
-    Value* weights = input(t, w);
+    Value* weights = chance(30) ? input(t, w) : b.constant(finite_or_not(t, w));
     return b.reduce(Combiner::kSum, t, current, over, [&](Body& body) {
       std::vector<Expr> at{body.i[0]}, wat;
       Expr inside = number(1);
@@ -633,6 +633,22 @@ class RandomGraph {
   struct Relation {
     Expr symbol, extent;
   };
+
+  /// Elements of constant extents, one of which may be an infinity.
+  ir::Literal finite_or_not(DType t, const std::vector<Expr>& extents) {
+    std::vector<int64_t> numbers;
+    for (Expr e : extents) numbers.push_back(e.constant());
+    ir::Literal made(t, numbers);
+    for (int64_t k = 0; k < made.count(); ++k) {
+      ir::Value64 v{};
+      v.f = static_cast<double>(pick(17) - 8) / 4;
+      made.set(k, v);
+    }
+    ir::Value64 infinite{};
+    infinite.f = std::numeric_limits<double>::infinity();
+    if (chance(20)) made.set(pick(static_cast<int>(made.count())), infinite);
+    return made;
+  }
 
   static ir::Value64 value(DType t, Data data, int64_t limit, std::mt19937_64& draw) {
     ir::Value64 v{};

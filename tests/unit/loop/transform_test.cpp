@@ -360,6 +360,63 @@ TEST(Prefetch, Illegal) {
   expect_illegal(kWindow, "prefetch 0 w next x", "prefetch 0 w next x", "loop x");
 }
 
+const std::string kPadded = R"(kernel @window contraction {
+  param n 0 .. 1000
+  argument 0 @x f32 [n, 5]
+  argument 1 @w f32 [3, 5, 16] finite
+  argument 2 @y f32 [n, 16] written
+  local 3 @acc f32 [] written
+  for i in n { for j in 16 { allocate 3 {
+    %3[] = 0.0:f32
+    for k in 3 { for r in 5 {
+      %3[] sum= mul(select(cast<bool>([min(less(0, i + k), less(i + k, n + 1))]), load0[i + k - 1, r], 0.0:f32), load1[k, r, j])
+    } }
+    %2[i, j] = load3[]
+  } } }
+})";
+
+TEST(Skip, KeepsTheResults) {
+  expect_schedule(kPadded, "skip r");
+  expect_schedule(kPadded,
+                  "split i 4 -> io ii clamped; sink ii; sink j; vectorize j 16; unroll ii; skip r; prefetch 1 r 2");
+  expect_schedule(kPadded, "interchange i j; split i 2 -> io ii guard; fuse j io -> p; parallelize p; skip r");
+}
+
+// How often the loop runs is what it is for.
+TEST(Skip, LeavesOutWhatIsPadding) {
+  const Kernel after = apply_schedule(parse_kernel(kPadded), "split i 4 -> io ii clamped; sink ii; sink j; skip r");
+  std::vector<Expr> conditions;
+  std::map<std::string, Expr> loops;
+  visit(after.body, [&](const Stmt& s) {
+    if (const For* f = s->as<For>()) loops[loop_name(f->var)] = f->var;
+    const If* i = s->as<If>();
+    if (i != nullptr && i->then_body->as<For>() != nullptr && loop_name(i->then_body->as<For>()->var) == "r")
+      conditions.push_back(condition_expr(i->condition));
+  });
+  ASSERT_EQ(conditions.size(), 1U) << print(after);
+  // Of one row, the middle of the window alone is there; of two, neither neighbour of both is padding.
+  for (int64_t n : {1, 2, 9}) {
+    for (int64_t k : {0, 1, 2}) {
+      const int64_t runs = symbolic::evaluate(
+          conditions[0], {{after.params[0].node(), n}, {loops.at("io").node(), 0}, {loops.at("k").node(), k}});
+      EXPECT_EQ(runs, n > 1 || k == 1 ? 1 : 0) << n << " rows, tap " << k;
+    }
+  }
+}
+
+TEST(Skip, Illegal) {
+  const auto with = [](std::string from, const std::string& what, const std::string& by) {
+    return from.replace(from.find(what), what.size(), by);
+  };
+  expect_illegal(with(kPadded, " finite", ""), "skip r", "skip r", "finite");
+  expect_illegal(with(kPadded, "load1[k, r, j]", "add(load1[k, r, j], 1.0:f32)"), "skip r", "skip r", "finite");
+  expect_illegal(with(kPadded, "sum=", "max="), "skip r", "skip r", "products");
+  expect_illegal(with(kPadded, "0.0:f32), load1", "1.0:f32), load1"), "skip r", "skip r", "0 under");
+  expect_illegal(kPadded, "skip k", "skip k", "loop k");
+  expect_illegal(kPadded, "skip j", "skip j", "more in it");
+  expect_illegal(kPadded, "sink i; skip r", "skip r", "loop i");
+}
+
 TEST(SplitReduction, KeepsTheResults) {
   expect_schedule(kMatmul, "split_reduction r 4 -> ro ri");
   expect_schedule(kMatmul, "split_reduction r 4 -> ro ri; vectorize ri 4");
