@@ -195,9 +195,10 @@ Scalar ThreadLowering::linear(int slot, const std::vector<Scalar>& original) {
   const Placement& p = places_[slot];
   if (slot >= from_.arguments && p.place == Place::kSpread) {
     Expr sum = iteration_;
-    for (size_t d = 0; d < original.size(); ++d)
-      sum = sum * p.box[d] +
-            symbolic::floordiv(value(without_thread(ir::as_expr(original[d]), thread_var_)), p.stride[d]);
+    for (size_t k = 0; k < p.box.size(); ++k) {
+      const Expr inner = value(without_thread(ir::as_expr(original[p.axis[k]]), thread_var_));
+      sum = sum * p.box[k] + digit(p, k, inner);
+    }
     return index(sum);
   }
   if (slot >= from_.arguments && p.place == Place::kFragment) return index(fragment_item(slot, original));

@@ -2,6 +2,7 @@
 #include "lower/place_buffers.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -25,6 +26,44 @@ struct Use {
   std::vector<ir::Scalar> index;
   const loop::For* thread = nullptr;     // the thread loop, or warp loop, around it
   std::vector<const loop::For*> matrix;  // the matrix loops around it, outer first
+};
+
+// How parts of indices along one axis step through memory.
+class Steps {
+ public:
+  void add(Expr inner) {
+    most_ = std::max(most_, inner.range().hi);
+    common_ = std::gcd(common_, inner.multiple());
+    if (inner.is_constant(0)) return;
+    const bool is_sum = inner.kind() == symbolic::ExprKind::kAdd;
+    const std::vector<Expr> terms =
+        is_sum ? std::vector<Expr>(inner.args().begin(), inner.args().end()) : std::vector{inner};
+    for (Expr term : terms) {
+      const std::vector<Expr> symbols = symbolic::free_symbols(term);
+      const auto affine = symbols.size() == 1 ? symbolic::affine_in(term, symbols[0]) : std::nullopt;
+      is_regular_ &= affine && affine->rest.is_constant(0) && affine->coefficient.is_constant() &&
+                     affine->coefficient.constant() > 0 && symbols[0].range().lo == 0;
+      if (!is_regular_) return;
+      int64_t& count = counts_[affine->coefficient.constant()];
+      count = std::max(count, symbols[0].range().hi + 1);
+    }
+  }
+  /// Strides with counts, from the largest. Where they are no digits of a number: the one by which all are divisible.
+  std::vector<std::pair<int64_t, int64_t>> finish() const {
+    std::vector<std::pair<int64_t, int64_t>> result(counts_.rbegin(), counts_.rend());
+    bool are_digits = is_regular_;
+    for (size_t k = 0; k + 1 < result.size(); ++k)
+      are_digits &=
+          result[k].first % result[k + 1].first == 0 && result[k + 1].first * result[k + 1].second <= result[k].first;
+    if (are_digits) return result;
+    const int64_t stride = std::max<int64_t>(common_, 1);
+    return {{stride, most_ / stride + 1}};
+  }
+
+ private:
+  std::map<int64_t, int64_t> counts_;  // by stride
+  int64_t most_ = 0, common_ = 0;
+  bool is_regular_ = true;
 };
 
 class Placer {
@@ -79,11 +118,11 @@ class Placer {
   Placement place(int slot) const {
     const loop::Buffer& buffer = kernel_.buffers[slot];
     if (is_shared_by_lanes(slot)) return fragments(slot);
-    if (in_thread_[slot]) return {Place::kThread, {}, {}, 1};
+    if (in_thread_[slot]) return {Place::kThread};
     if (const auto n = constant_count(buffer); n && *n <= kMostRegisters && is_uniform(slot))
-      return {Place::kReplicated, {}, {}, 1};
+      return {Place::kReplicated};
     if (auto spread = spread_over_threads(slot)) return *spread;
-    return {Place::kShared, {}, {}, 1};
+    return {Place::kShared};
   }
 
   // All that touches it is done by warps.
@@ -100,7 +139,7 @@ class Placer {
       internal_error("kernel {}: the matrix {} cannot be spread over lanes: {}", kernel_.name, buffer.name, reason);
     };
     if (buffer.extents.size() != 2) fail("it has other than two axes");
-    Placement result{Place::kFragment, {1, 1}, {1, 1}, 1};
+    Placement result{Place::kFragment, {1, 1}, {1, 1}, {}, 1};
     std::vector<Expr> corner(2);
     Expr var;
     int64_t iterations = 1;
@@ -158,7 +197,7 @@ class Placer {
     if (!count || *count > kMostElements || uses_[slot].empty() || rank == 0) return std::nullopt;
     Expr var, extent;
     std::vector<Expr> corner(rank);
-    Placement result{Place::kSpread, std::vector<int64_t>(rank, 1), std::vector<int64_t>(rank, 0), 1};
+    std::vector<Steps> steps(rank);
     for (const Use& use : uses_[slot]) {
       if (use.thread == nullptr || use.thread->kind == loop::LoopKind::kWarp || !use.thread->extent.is_constant())
         return std::nullopt;
@@ -171,13 +210,16 @@ class Placer {
         const Expr outer = symbolic::substitute(e - inner, {{use.thread->var.node(), var}});
         if (!corner[d]) corner[d] = outer;
         if (corner[d] != outer) return std::nullopt;
-        result.box[d] = std::max(result.box[d], inner.range().hi + 1);
-        result.stride[d] = std::gcd(result.stride[d], inner.multiple());
+        steps[d].add(inner);
       }
     }
+    Placement result{Place::kSpread, {}, {}, {}, 1};
     for (size_t d = 0; d < rank; ++d) {
-      result.stride[d] = std::max<int64_t>(result.stride[d], 1);
-      result.box[d] = (result.box[d] - 1) / result.stride[d] + 1;
+      for (const auto& [stride, count] : steps[d].finish()) {
+        result.stride.push_back(stride);
+        result.box.push_back(count);
+        result.axis.push_back(d);
+      }
     }
     int64_t registers = 1;
     for (int64_t n : result.box) registers *= n;
@@ -204,10 +246,11 @@ class Placer {
       std::vector<int64_t> in(box.size(), 0);
       for (bool more = true; more;) {
         int64_t linear = 0;
-        for (size_t d = 0; d < box.size(); ++d) {
-          const int64_t i = at[d] + in[d] * each.stride[d];
-          if (i < 0 || i >= buffer.extents[d].constant()) return false;
-          linear = linear * buffer.extents[d].constant() + i;
+        std::vector<int64_t> index = at;
+        for (size_t k = 0; k < box.size(); ++k) index[each.axis.empty() ? k : each.axis[k]] += in[k] * each.stride[k];
+        for (size_t d = 0; d < index.size(); ++d) {
+          if (index[d] < 0 || index[d] >= buffer.extents[d].constant()) return false;
+          linear = linear * buffer.extents[d].constant() + index[d];
         }
         if (taken[linear]) return false;
         taken[linear] = true;
@@ -243,6 +286,12 @@ Expr without_thread(Expr index, Expr var) {
     }
   }
   return rest;
+}
+
+Expr digit(const Placement& spread, size_t step, Expr inner) {
+  const bool is_first = step == 0 || spread.axis[step - 1] != spread.axis[step];
+  if (!is_first) inner = symbolic::mod(inner, spread.stride[step - 1]);
+  return symbolic::floordiv(inner, spread.stride[step]);
 }
 
 std::vector<Placement> place_buffers(const loop::Kernel& kernel, int block) { return Placer(kernel, block).run(); }

@@ -19,8 +19,11 @@ enum class Place : uint8_t {
 /// keeps `box` elements for each of its iterations. In every access an index is a sum of the corner and a part that does not depend on v.
 struct Placement {
   Place place = Place::kShared;
-  std::vector<int64_t> box, stride;  // elements along each axis, and how far apart they are
-  int64_t per_thread = 1;            // iterations of one thread
+  std::vector<int64_t> box,
+      stride;  // elements, and how far apart they are; of spread buffers in as many steps as it takes: along axis 0 from
+               // the furthest apart to neighbours, then along axis 1, ..
+  std::vector<size_t> axis;  // of spread buffers: along which axis each step goes
+  int64_t per_thread = 1;    // iterations of one thread
   // Of fragments: a lane keeps what it has of each tile of the box. `row_axis` of the buffer is the one of the rows.
   MatrixPart part = MatrixPart::kSum;
   int row_axis = 0;
@@ -31,5 +34,8 @@ std::vector<Placement> place_buffers(const loop::Kernel& kernel, int block);
 
 /// The part of an index that does not depend on `var`; null if the index is no sum of such a part and one of `var` alone.
 symbolic::Expr without_thread(symbolic::Expr index, symbolic::Expr var);
+
+/// Which of the steps number `step` an element is at whose part of the index along its axis is `inner`.
+symbolic::Expr digit(const Placement& spread, size_t step, symbolic::Expr inner);
 
 }  // namespace stax::lower

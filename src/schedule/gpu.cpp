@@ -44,7 +44,8 @@ class GpuScheduler {
       versions = pointwise();
     } else if (form_.matches && !form_.has_if && form_.accumulators == 1) {
       if (kernel_.kernel_class == "contraction") versions = matrix_contraction(kernel_, target_, form_);
-      if (kernel_.kernel_class == "contraction" && versions.empty()) versions = contraction();
+      if (kernel_.kernel_class == "contraction" && versions.empty())
+        versions = tiled_contraction(kernel_, target_, form_);
       for (GpuVersion& v : reduction()) versions.push_back(std::move(v));
     } else {
       versions.push_back(fallback());
@@ -61,14 +62,7 @@ class GpuScheduler {
   }
 
  private:
-  bool is_legal(const GpuVersion& v) const {
-    try {
-      loop::apply_schedule(with_known(kernel_, v.known), v.schedule);
-      return true;
-    } catch (const loop::IllegalTransform&) {
-      return false;
-    }
-  }
+  bool is_legal(const GpuVersion& v) const { return schedule::is_legal(kernel_, v); }
   static std::string name(const loop::For& f) { return loop::loop_name(f.var); }
   std::vector<std::string> outer_names() const {
     std::vector<std::string> names;
@@ -289,96 +283,6 @@ class GpuScheduler {
     return versions;
   }
 
-  // ---- Contractions
-  // Tiles of kTileRows x kTileColumns results a block, kThreadRows x kThreadColumns a thread; both operands' parts of kTileDepth steps
-  // go through shared memory. What is left of the reduction is read directly.
-  std::vector<GpuVersion> contraction() const {
-    const auto axes = contraction_axes(form_);
-    if (!axes) return {};
-    const int m = axes->rows, n = axes->columns;
-    columns_ = axes->right;
-    std::vector<GpuVersion> versions;
-    for (const Tile& tile : {kLargeTile, kSmallTile}) {
-      GpuVersion v = tiled(tile, m, n);
-      // A tile must be filled by half.
-      v.guard = symbolic::logical_and(
-          symbolic::less_equal(form_.outer[m].extent.table().constant(tile.rows / 2), form_.outer[m].extent),
-          symbolic::less_equal(form_.outer[n].extent.table().constant(tile.columns / 2), form_.outer[n].extent));
-      if (v.guard.is_constant(0)) continue;
-      if (v.guard.is_constant(1)) v.guard = {};
-      versions.push_back(std::move(v));
-      if (!versions.back().guard) break;
-    }
-    return versions;
-  }
-  struct Tile {
-    int rows, columns, depth, thread_rows, thread_columns;
-    int block() const { return rows / thread_rows * (columns / thread_columns); }
-  };
-  static constexpr Tile kLargeTile{128, 64, 16, 8, 4}, kSmallTile{32, 32, 16, 2, 2};
-  GpuVersion tiled(const Tile& t, int m, int n) const {
-    StepList steps(outer_names());
-    const std::string row = outer_names()[m], column = outer_names()[n];
-    const size_t count = form_.outer.size();
-    // .., row, column -> .., row tiles, column tiles, rows, columns
-    if (m != static_cast<int>(count) - 2 || n != static_cast<int>(count) - 1) {
-      steps.move(row, count - 1);
-      steps.move(column, count - 1);
-    }
-    steps.step(fmt::format("split {0} {1} -> {0}o {0}i clamped", row, t.rows));
-    steps.step(fmt::format("split {0} {1} -> {0}o {0}i clamped", column, t.columns));
-    steps.step(fmt::format("interchange {}i {}o", row, column));
-    std::vector<std::string> blocks = steps.order();
-    blocks[count - 2] = row + "o";
-    blocks[count - 1] = column + "o";
-    StepList grid(blocks);
-    const std::string fused = fuse_outer(grid, blocks.size());
-    steps.step(grid.str());
-    std::string k = name(form_.reductions[0]);
-    for (size_t r = 1; r < form_.reductions.size(); ++r) {
-      const std::string next = "g" + std::to_string(r);
-      steps.step("fuse " + k + " " + name(form_.reductions[r]) + " -> " + next);
-      k = next;
-    }
-    steps.step(fmt::format("split {} {} -> ko ki separate kt", k, t.depth));
-    steps.step(fmt::format("sink {}i", row));
-    steps.step(fmt::format("sink {}i", column));
-    const int left = form_.inner_loads[1 - columns_]->slot, right = form_.inner_loads[columns_]->slot;
-    // Where neighbouring threads write steps of one row, rows are kept apart by two banks.
-    const auto along_k = [&](Scalar load) {
-      const auto stride = stride_of(kernel_, load, form_.reductions.back().var);
-      return stride && stride->is_constant(1);
-    };
-    const auto pad = [&](int load) { return along_k(form_.inner_loads[load]) ? " pad 2" : ""; };
-    steps.step(fmt::format("cache {} at ko over ki {}i{} -> left", left, row, pad(1 - columns_)));
-    steps.step(fmt::format("cache {} at ko over ki {}i{} -> right", right, column, pad(columns_)));
-    // A thread has neighbouring rows, and columns that are as far apart as there are threads along them.
-    steps.step(fmt::format("split {}i {} -> tm mm exact", row, t.thread_rows));
-    steps.step(fmt::format("split {}i {} -> nn tn exact", column, t.columns / t.thread_columns));
-    steps.step("interchange nn tn");
-    steps.step("interchange mm tn");
-    steps.step("fuse tm tn -> threads");
-    steps.step("interchange ki threads");
-    // Neighbouring threads copy neighbours in memory.
-    for (const auto& [near, load] :
-         {std::pair("left", form_.inner_loads[1 - columns_]), std::pair("right", form_.inner_loads[columns_])}) {
-      if (along_k(load)) {
-        steps.step(fmt::format("interchange {0}_0 {0}_1", near));
-        steps.step(fmt::format("fuse {0}_1 {0}_0 -> {0}_copy", near));
-      } else {
-        steps.step(fmt::format("fuse {0}_0 {0}_1 -> {0}_copy", near));
-      }
-      steps.step(fmt::format("thread {}_copy", near));
-    }
-    steps.step("thread threads");
-    for (const char* each : {"mm", "nn", "ki"}) steps.step(fmt::format("unroll {}", each));
-    steps.step("parallelize " + fused);
-    return {steps.str(),
-            t.block(),
-            {fmt::format("{} x {} results a block, {} x {} a thread, {} steps of the reduction through shared memory",
-                         t.rows, t.columns, t.thread_rows, t.thread_columns, t.depth)}};
-  }
-
   // ---- Anything
   GpuVersion fallback() const {
     const std::vector<std::string> order = outer_names();
@@ -399,7 +303,6 @@ class GpuScheduler {
   const loop::Kernel& kernel_;
   const ir::Target& target_;
   NestForm form_;
-  mutable int columns_ = 0;  // of a contraction: the load that moves along its columns
 };
 
 }  // namespace

@@ -45,15 +45,6 @@ GpuVersion a_thread_each(StepList steps, size_t count, const std::string& reason
   return {steps.str(), kThreads, {reason}};
 }
 
-bool is_legal(const loop::Kernel& kernel, const GpuVersion& v) {
-  try {
-    loop::apply_schedule(kernel, v.schedule);
-    return true;
-  } catch (const loop::IllegalTransform&) {
-    return false;
-  }
-}
-
 std::vector<std::string> names(const std::vector<loop::For>& loops) {
   std::vector<std::string> all;
   for (const loop::For& f : loops) all.push_back(name(f));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "loop/access.h"
+#include "loop/transform.h"
 
 namespace stax::schedule {
 
@@ -17,6 +18,15 @@ std::string fuse_outer(StepList& steps, size_t count) {
     fused = next;
   }
   return fused;
+}
+
+bool is_legal(const loop::Kernel& kernel, const GpuVersion& v) {
+  try {
+    loop::apply_schedule(with_known(kernel, v.known), v.schedule);
+    return true;
+  } catch (const loop::IllegalTransform&) {
+    return false;
+  }
 }
 
 void require(GpuVersion& v, Expr condition) {

@@ -13,6 +13,9 @@ namespace stax::schedule {
 /// Fuses the first `count` loops of the list into one and gives its name.
 std::string fuse_outer(StepList& steps, size_t count);
 
+/// Whether all steps of the version can be applied.
+bool is_legal(const loop::Kernel& kernel, const GpuVersion& v);
+
 /// The version is for shapes of which `condition` holds, and wrong for others.
 void require(GpuVersion& v, symbolic::Expr condition);
 /// Makes `e` a provable multiple by what the version takes for granted of a parameter. False: there is no such parameter.
@@ -26,6 +29,8 @@ struct ContractionAxes {
 };
 std::optional<ContractionAxes> contraction_axes(const NestForm& form);
 
+/// Tiles of results in registers of threads.
+std::vector<GpuVersion> tiled_contraction(const loop::Kernel& kernel, const ir::Target& target, const NestForm& form);
 /// Tiles multiplied by matrix instructions; none where the target has none for the types.
 std::vector<GpuVersion> matrix_contraction(const loop::Kernel& kernel, const ir::Target& target, const NestForm& form);
 
