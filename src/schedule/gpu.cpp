@@ -25,8 +25,8 @@ constexpr int kReductionBlock = 128;
 constexpr int64_t kLongRow = 64;
 // Elements of a row for each lane, up to which one warp works on it.
 constexpr int kWarpRow = 8;
-// Lanes of one access.
-constexpr int kVector = 4;
+// Lanes of one access, and accesses of a thread where there are many elements.
+constexpr int kVector = 4, kSeveral = 2;
 
 class GpuScheduler {
  public:
@@ -75,7 +75,8 @@ class GpuScheduler {
     std::vector<GpuVersion> versions;
     const loop::For& last = form_.outer.back();
     if (auto v = transpose()) versions.push_back(std::move(*v));
-    if (auto v = vector_pointwise(last)) versions.push_back(std::move(*v));
+    for (const bool several : {true, false})
+      if (auto v = vector_pointwise(last, several)) versions.push_back(std::move(*v));
     StepList steps(outer_names());
     const std::string all = fuse_outer(steps, form_.outer.size());
     finish_pointwise(steps, all);
@@ -134,7 +135,8 @@ class GpuScheduler {
     if (v.guard.is_constant(1)) v.guard = {};
     return v;
   }
-  std::optional<GpuVersion> vector_pointwise(const loop::For& last) {
+  // One access of each operand a thread, or `several`, where there is work for all multiprocessors all the same.
+  std::optional<GpuVersion> vector_pointwise(const loop::For& last, bool several) {
     if (target_.vector_bytes < 8 || (last.extent.is_constant() && last.extent.constant() < kVector))
       return std::nullopt;
     GpuVersion v;
@@ -156,18 +158,56 @@ class GpuScheduler {
         make_multiple(kernel_, kernel_.buffers[load->slot].extents.back(), kVector, v);
     }
     if (contiguous == 0 && !form_.loads.empty() && !single) return std::nullopt;
-    steps.step(fmt::format("split {} {} -> {}o lanes {}", row, kVector, row, single ? "guard" : "exact"));
+    if (several) {
+      // Whole blocks have no conditions; what is left is one block's, which goes over it.
+      const int64_t part = int64_t{kBlock} * kSeveral;
+      const Expr elements = count_of(form_.outer);
+      if (!require_at_least(v, elements, part * kVector * target_.units)) return std::nullopt;
+      std::string all = row;
+      if (!single) all = fuse_vectors(steps, row);
+      steps.step(fmt::format("split {} {} -> blocks part cases rest", all, single ? part * kVector : part));
+      if (single) steps.step(fmt::format("split part {} -> vectors lanes exact", kVector));
+      steps.step(fmt::format("split {} {} -> each threads exact", single ? "vectors" : "part", kBlock));
+      steps.step("interchange each threads");
+      for (const char* each : {"parallelize blocks", "thread threads", "thread rest", "unroll each"}) steps.step(each);
+      if (!single) steps.step(fmt::format("vectorize lanes_t {}", kVector));
+    } else {
+      std::string all = row + "o";
+      if (single) {
+        steps.step(fmt::format("split {0} {1} -> {0}o lanes guard", row, kVector));
+      } else {
+        all = fuse_vectors(steps, row);
+      }
+      finish_pointwise(steps, all);
+    }
+    steps.step(fmt::format("vectorize lanes {}", kVector));
+    v.schedule = steps.str();
+    v.reasons.push_back(fmt::format("{} elements a thread in {}{}", several ? kVector * kSeveral : kVector,
+                                    several ? fmt::format("{} accesses", kSeveral) : "one access",
+                                    single ? "; the last ones by themselves" : ": rows are whole vectors"));
+    return v;
+  }
+  /// One loop over the vectors of all rows, with their lanes inside.
+  std::string fuse_vectors(StepList& steps, const std::string& row) const {
+    steps.step(fmt::format("split {0} {1} -> {0}o lanes exact", row, kVector));
     std::vector<std::string> order = outer_names();
     order.back() += "o";
     StepList rest(order);
     const std::string all = fuse_outer(rest, order.size());
     steps.step(rest.str());
-    finish_pointwise(steps, all);
-    steps.step(fmt::format("vectorize lanes {}", kVector));
-    v.schedule = steps.str();
-    v.reasons.push_back(fmt::format("{} elements a thread in one access{}", kVector,
-                                    single ? "; the last ones by themselves" : ": rows are whole vectors"));
-    return v;
+    return all;
+  }
+  Expr count_of(const std::vector<loop::For>& loops) const {
+    Expr count = kernel_.context->exprs.constant(1);
+    for (const loop::For& f : loops) count = count * f.extent;
+    return count;
+  }
+  /// The version is for such a count. False: it never is.
+  bool require_at_least(GpuVersion& v, Expr count, int64_t least) const {
+    const Expr enough = symbolic::less_equal(kernel_.context->exprs.constant(least), count);
+    if (enough.is_constant(0)) return false;
+    if (!enough.is_constant(1)) v.guard = v.guard ? symbolic::logical_and(v.guard, enough) : enough;
+    return true;
   }
   bool make_value(Expr e, int64_t value, GpuVersion& v) const {
     for (const loop::Buffer& b : kernel_.buffers)
@@ -193,8 +233,7 @@ class GpuScheduler {
       if (const auto s = stride_of(kernel_, load, form_.outer.back().var)) along_row |= s->is_constant(1);
     }
     std::vector<GpuVersion> versions;
-    Expr count = kernel_.context->exprs.constant(1);
-    for (const loop::For& r : form_.reductions) count = count * r.extent;
+    const Expr count = count_of(form_.reductions);
     if (along_reduction && !along_row) {
       GpuVersion v{
           block_reduction(), kBlock, {"a block reduces one row: neighbours in memory are neighbours in a warp"}};
