@@ -77,6 +77,8 @@ class CKernel {
   const std::unordered_set<const ir::ScalarNode*>& always(Scalar s);
   std::string from_storage(DType t, const std::string& text) const;
   std::string to_storage(DType t, const std::string& text) const;
+  /// The bits in memory of what is a load, 0, or a choice among such that needs no load; else empty.
+  std::string bits_of(Scalar s);
   void begin_statement(const thread::StmtNode& s);
   void count(Scalar s);
 

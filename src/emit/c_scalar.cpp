@@ -167,6 +167,16 @@ std::string CKernel::loaded(Scalar s) {
   return fmt::format(fmt::runtime(dialect_.read_only_load), at);
 }
 
+std::string CKernel::bits_of(Scalar s) {
+  if (s->kind == ScalarKind::kLoad && ir::as_expr(s->args[0])) return loaded(s);
+  if (s->dtype != DType::kF16 && s->dtype != DType::kBF16) return {};
+  if (s == ir::neutral(*kernel_.context, ir::Combiner::kSum, s->dtype))
+    return fmt::format("({})0", storage_type(s->dtype));
+  if (s->kind != ScalarKind::kOp || s->op != ScalarOp::kSelect || is_guarded(s->args[0])) return {};
+  const std::string a = bits_of(s->args[1]), b = a.empty() ? a : bits_of(s->args[2]);
+  return b.empty() ? b : fmt::format("({} ? {} : {})", condition(s->args[0]), a, b);
+}
+
 std::string CKernel::load(Scalar s) { return from_storage(s->dtype, loaded(s)); }
 
 // --- control flow ---------------------------------------------------------------------------------------------------------

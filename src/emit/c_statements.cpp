@@ -145,8 +145,8 @@ void CKernel::emit(const thread::Store& s) {
     }
   }
   // A copy moves the bits.
-  const bool is_copy = s.value->kind == ScalarKind::kLoad;
-  const std::string stored = is_copy ? loaded(s.value) : to_storage(t, value(s.value));
+  std::string stored = s.value->kind == ScalarKind::kLoad ? loaded(s.value) : bits_of(s.value);
+  if (stored.empty()) stored = to_storage(t, value(s.value));
   const std::string at = element(s.slot, s.index);
   line(fmt::format("{} = {};", at, without_parentheses(stored)));
 }

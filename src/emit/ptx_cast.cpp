@@ -17,7 +17,25 @@ Operand Ops::round_to_odd(Operand x) {
   return pure(Class::kF32, "or.b32", {toward_zero, bit});
 }
 
+Operand Ops::bits_of(DType t, Operand x) {
+  if (x == real32(0)) return integer(0);
+  if (!x.is_reg()) return {};
+  if (const auto known = widened_.find(x.reg()); known != widened_.end())
+    return known->second.first == t ? known->second.second : Operand{};
+  const auto known = chosen_.find(x.reg());
+  if (known == chosen_.end()) return {};
+  const Choice choice = known->second;
+  const Operand a = bits_of(t, choice.x), b = a ? bits_of(t, choice.y) : Operand{};
+  if (!b) return {};
+  const auto word = [&](Operand bits) {
+    return bits.cls == Class::kB16 ? pure(Class::kB32, "cvt.u32.u16", {bits}) : bits;
+  };
+  return pure(Class::kB32, "selp.b32", {word(a), word(b), choice.p});
+}
+
 Operand Ops::narrow(DType t, Operand x) {
+  if (const Operand bits = bits_of(t, x); bits && bits.is_reg())
+    return bits.cls == Class::kB16 ? bits : pure(Class::kB16, "cvt.u16.u32", {bits});
   x = in_register(Class::kF32, x);
   if (t == DType::kF16) return pure(Class::kB16, "cvt.rn.f16.f32", {x});
   STAX_ASSERT(t == DType::kBF16, "no 16 bits of {}", ir::name_of(t));
@@ -32,9 +50,18 @@ Operand Ops::narrow(DType t, Operand x) {
 }
 
 Operand Ops::widen(DType t, Operand x) {
-  if (t == DType::kF16) return pure(Class::kF32, "cvt.f32.f16", {x});
-  STAX_ASSERT(t == DType::kBF16, "no 16 bits of {}", ir::name_of(t));
-  return pure(Class::kF32, "shl.b32", {pure(Class::kB32, "cvt.u32.u16", {x}), integer(16)});
+  const bool is_word = x.cls == Class::kB32;
+  const Operand bits = is_word ? pure(Class::kB16, "cvt.u16.u32", {x}) : x;
+  Operand result;
+  if (t == DType::kF16) {
+    result = pure(Class::kF32, "cvt.f32.f16", {bits});
+  } else {
+    STAX_ASSERT(t == DType::kBF16, "no 16 bits of {}", ir::name_of(t));
+    const Operand word = is_word ? x : pure(Class::kB32, "cvt.u32.u16", {x});
+    result = pure(Class::kF32, "shl.b32", {word, integer(16)});
+  }
+  widened_.emplace(result.reg(), std::pair(t, x));
+  return result;
 }
 
 // Saturates at the ends of int64, then wraps; NaN is the least int64, so 0 in fewer bits.

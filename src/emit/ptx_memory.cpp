@@ -30,8 +30,8 @@ Access access_of(DType t) {
     case DType::kU32: return {"b32", "b32", Class::kB32};
     case DType::kI64:
     case DType::kU64: return {"b64", "b64", Class::kB64};
-    case DType::kF16: return {"b16", "b16", Class::kB16};
-    case DType::kBF16: return {"u16", "b16", Class::kB32};  // read to be shifted into place
+    case DType::kF16:
+    case DType::kBF16: return {"u16", "b16", Class::kB32};  // read into whole words, which choices and shifts take
     case DType::kF32: return {"f32", "f32", Class::kF32};
     case DType::kF64: return {"f64", "f64", Class::kF64};
   }
@@ -125,8 +125,8 @@ Operand KernelEmitter::load(int slot, Place at) {
   const Operand raw = b_.load(std::move(i), states_[static_cast<size_t>(slot)])[0];
   switch (t) {
     case DType::kBool: return b_.pure(Class::kPred, "setp.ne.s32", {raw, integer(0)});
-    case DType::kF16: return ops_.widen(t, raw);
-    case DType::kBF16: return b_.pure(Class::kF32, "shl.b32", {raw, integer(16)});
+    case DType::kF16:
+    case DType::kBF16: return ops_.widen(t, raw);
     default: return raw;
   }
 }

@@ -83,7 +83,9 @@ Operand Ops::select(DType t, Operand p, Operand x, Operand y) {
   }
   const Class cls = class_of(t);
   static constexpr const char* kNames[kClassCount] = {"", "selp.b16", "selp.b32", "selp.f32", "selp.b64", "selp.f64"};
-  return pure(cls, kNames[static_cast<size_t>(cls)], {x, y, p});
+  const Operand result = pure(cls, kNames[static_cast<size_t>(cls)], {x, y, p});
+  if (cls == Class::kF32) chosen_.emplace(result.reg(), Choice{p, x, y});
+  return result;
 }
 
 Operand Ops::multiply_add(DType t, Operand x, Operand y, Operand z) {

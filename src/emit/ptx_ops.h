@@ -10,6 +10,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "emit/ptx_builder.h"
@@ -36,8 +37,8 @@ class Ops {
   Operand select(DType t, Operand p, Operand x, Operand y);
 
   /// Between registers and the 16 bits in memory.
-  Operand narrow(DType t, Operand x);  // f16, bf16: b16
-  Operand widen(DType t, Operand x);
+  Operand narrow(DType t, Operand x);  // f16, bf16: b16; what was widened, and choices among such, moves its bits
+  Operand widen(DType t, Operand x);   // of a b16, or of a b32 below 2^16
   /// A register of that class; constants move to one.
   Operand in_register(Class cls, Operand x);
 
@@ -76,7 +77,15 @@ class Ops {
   Operand ratio(Operand x, Operand y);
   std::string f32(const std::string& op) const { return flush_ ? op + ".ftz.f32" : op + ".f32"; }
 
+  /// The 16 bits that x was widened from, as a b16 or in a b32, or null.
+  Operand bits_of(DType t, Operand x);
+
+  struct Choice {
+    Operand p, x, y;
+  };
   Builder& b_;
+  std::unordered_map<int64_t, std::pair<DType, Operand>> widened_;  // by register: from what
+  std::unordered_map<int64_t, Choice> chosen_;                      // by register of f32
   int sm_;
   bool flush_;
   bool uses_table_ = false;

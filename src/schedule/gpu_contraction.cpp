@@ -209,7 +209,9 @@ class TileScheduler {
     copy(steps, left);
     copy(steps, right);
     steps.step("thread threads");
-    for (const char* each : {"mq", "mv", "nq", "kq", "kv"}) steps.step(fmt::format("unroll {}", each));
+    for (const char* each : {"mq", "mv", "nq", "kv"}) steps.step(fmt::format("unroll {}", each));
+    // Reads of the next steps may start ahead; without copies in the background there are no registers left for them.
+    if (target_.async_copy) steps.step("unroll kq");
     // Neighbouring results are stored in vectors where rows of them are whole vectors.
     steps.step(!right.is_deep && right.mine >= kVector && aligned ? fmt::format("vectorize nv {}", kVector)
                                                                   : "unroll nv");

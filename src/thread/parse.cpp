@@ -166,7 +166,7 @@ class Parser : ir::KernelReader {
         lexer_.expect("=");
         const Element global = element();
         const int copied = width();
-        const Scalar condition = lexer_.accept("if") ? typed(DType::kBool) : Scalar();
+        const Scalar condition = lexer_.accept("where") ? typed(DType::kBool) : Scalar();
         return make(AsyncCopy{shared.slot, shared.index, global.slot, global.index, copied, condition});
       }
       case StmtKind::kAsyncCommit: return make(AsyncCommit{});

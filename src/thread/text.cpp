@@ -27,7 +27,7 @@
 //         vote %3[2] = any lt(load2[t], 0.0:f32)
 //         atomic %1[0] sum= load3[1]
 //       } else {
-//         async_copy %2[t*4] = %0[t*4] width 4 if cast<bool>([less(t, n)])
+//         async_copy %2[t*4] = %0[t*4] width 4 where cast<bool>([less(t, n)])
 //         async_commit
 //         async_wait 0
 //       }
@@ -188,7 +188,7 @@ class Printer {
             },
             [&](const AsyncCopy& n) {
               out_.write("{} {} = {} width {}", name, element(n.shared, n.to), element(n.global, n.from), n.width);
-              if (n.condition) out_.write(" if {}", n.condition.str());
+              if (n.condition) out_.write(" where {}", n.condition.str());
               out_.end_line();
             },
             [&](const AsyncCommit&) { out_.line("{}", name); },

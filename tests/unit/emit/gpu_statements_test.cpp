@@ -273,7 +273,7 @@ TEST(GpuStatements, AsyncCopies) {
         grid bx 1 by 1 bz 1
         block t 64 warp 32
         index_bits 32
-        async_copy %2[t*{1}] = %0[(n - 1 - t)*{1}] width {1} if cast<bool>([less(t, n)])
+        async_copy %2[t*{1}] = %0[(n - 1 - t)*{1}] width {1} where cast<bool>([less(t, n)])
         async_commit
         async_wait 0
         barrier

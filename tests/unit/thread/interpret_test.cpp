@@ -410,7 +410,7 @@ TEST(Interpret, AsyncCopiesInStages) {
   %3[0] = 0.0:f32
   for p in 2 {
     if cast<bool>([less(t, 16)]) {
-      async_copy %2[p*64 + t*4] = %0[p*64 + t*4] width 4 if cast<bool>([less(p*64 + t*4, n)])
+      async_copy %2[p*64 + t*4] = %0[p*64 + t*4] width 4 where cast<bool>([less(p*64 + t*4, n)])
     }
     async_commit
   }
@@ -419,7 +419,7 @@ TEST(Interpret, AsyncCopiesInStages) {
     barrier
     %3[0] = add(load3[0], load2[mod(k, 3)*64 + 63 - t])
     if cast<bool>([less(t, 16)]) {
-      async_copy %2[mod(k + 2, 3)*64 + t*4] = %0[k*64 + 128 + t*4] width 4 if cast<bool>([less(k*64 + 128 + t*4, n)])
+      async_copy %2[mod(k + 2, 3)*64 + t*4] = %0[k*64 + 128 + t*4] width 4 where cast<bool>([less(k*64 + 128 + t*4, n)])
     }
     async_commit
   }
