@@ -277,7 +277,8 @@ class Watcher final : public runtime::StepObserver {
         seen_.kernel = p.kernel;
         report(Seen::kDiffers, v, d->text());
       }
-      if (owns && want->tensor.bytes() > 0) std::memcpy(view.bytes(v).data(), want->tensor.data(), want->tensor.bytes());
+      if (owns && want->tensor.bytes() > 0)
+        std::memcpy(view.bytes(v).data(), want->tensor.data(), want->tensor.bytes());
     }
     if (!owns) return;
     auto last = uses_.last[p.block].find(v);
