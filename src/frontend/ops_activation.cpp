@@ -157,6 +157,17 @@ void import_microsoft_gelu(Node& n) { activate(n, gelu); }
 void import_bias_gelu(Node& n) { activate_biased(n, gelu); }
 void import_fast_gelu(Node& n) { activate_biased(n, gelu_tanh); }
 
+/// y = x + bias + skip, in this order.
+void import_bias_add(Node& n) {
+  n.require(ir::is_float(n.dtype()), 0, "a float");
+  n.same_dtype(0, 1);
+  n.same_dtype(0, 2);
+  const DType t = n.dtype(), inner = ir::compute_type(t);
+  n.output(0, n.b().pointwise({n.input(0), n.input(1), n.input(2)}, [&](std::span<const Scalar> x) {
+    return ir::cast(t, ir::cast(inner, x[0]) + ir::cast(inner, x[1]) + ir::cast(inner, x[2]));
+  }));
+}
+
 constexpr OperatorRow kOperators[] = {
     {"", "Relu", 6, import_relu},
     {"", "LeakyRelu", 6, import_leaky_relu},
@@ -175,6 +186,7 @@ constexpr OperatorRow kOperators[] = {
     {"", "Shrink", 9, import_shrink},
     {"", "Gelu", 20, import_gelu},
     {"com.microsoft", "Gelu", 1, import_microsoft_gelu},
+    {"com.microsoft", "BiasAdd", 1, import_bias_add},
     {"com.microsoft", "BiasGelu", 1, import_bias_gelu},
     {"com.microsoft", "FastGelu", 1, import_fast_gelu},
     {"com.microsoft", "QuickGelu", 1, import_quick_gelu},

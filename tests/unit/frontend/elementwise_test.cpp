@@ -28,6 +28,13 @@ TEST(Elementwise, IntegerDivisionTruncates) {
   expect_tensor(binary("Div", ints({7, -7, 7}), ints({2, 2, -2})), {3}, {3, -3, -3});
 }
 
+TEST(Elementwise, BiasAdd) {
+  expect_tensor(
+      run_op("BiasAdd", {floats({2, 1, 2}, {1, 2, 3, 4}), floats({2}, {10, 20}), floats({2, 1, 2}, {.5, .25, 0, -1})},
+             {}, 17, "com.microsoft"),
+      {2, 1, 2}, {11.5, 22.25, 13, 23});
+}
+
 TEST(Elementwise, ModOfEitherSign) {
   expect_tensor(binary("Mod", ints({7, -7, 7, -7}), ints({3, 3, -3, -3})), {4}, {1, 2, -2, -1});
   expect_tensor(binary("Mod", floats({2}, {5.5, -5.5}), floats({1}, {3}), {{"fmod", 1}}), {2}, {2.5, -2.5}, 1e-6);

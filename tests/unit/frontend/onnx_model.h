@@ -245,6 +245,26 @@ class ModelOf : public GraphOf {
   }
 };
 
+/// A model of one node with one output, run: of ai.onnx, or of another domain in its first version.
+inline Literal run_op(const std::string& op, const std::vector<Literal>& inputs,
+                      const std::vector<Attribute>& attributes = {}, int opset = 25, const std::string& domain = {}) {
+  ModelOf m(opset);
+  if (!domain.empty()) {
+    auto& imported = *m.model.add_opset_import();
+    imported.set_domain(domain);
+    imported.set_version(1);
+  }
+  Names names;
+  ModelOf::Feed feed;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    names.push_back("x" + std::to_string(k));
+    m.input(names.back(), inputs[k].dtype(), std::vector<Dim>(inputs[k].rank(), std::string()));
+    feed[names.back()] = inputs[k];
+  }
+  m.node(op, names, {"y"}, attributes, domain).output("y");
+  return m.run_one(feed);
+}
+
 inline void expect_tensor(const Literal& got, const std::vector<int64_t>& extents, const std::vector<double>& values,
                           double tolerance = 0) {
   EXPECT_EQ(got.extents(), extents);
