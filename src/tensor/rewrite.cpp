@@ -56,6 +56,7 @@ int slot_of(Op& op, Value* v) {
 }
 
 bool compact_operands(Op& op) {
+  if (op.kind() != OpKind::kCompute && op.kind() != OpKind::kScatter) return false;  // they are no loads' operands
   std::vector<bool> used(op.operands.size(), false);
   if (op.kind() == OpKind::kScatter && !used.empty()) used[0] = true;
   visit_scalars(op, [&](Scalar x) {

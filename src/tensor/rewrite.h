@@ -17,7 +17,7 @@ void visit_scalars(const Op& op, const std::function<void(Scalar)>& f);
 
 /// The slot of `v` among the operands, which grow if needed.
 int slot_of(Op& op, Value* v);
-/// Drops operands without loads and merges equal ones; slot 0 of a Scatter stays. True if something changed.
+/// Of an op with a body: drops operands without loads and merges equal ones; slot 0 of a Scatter stays. Others stay as they are. True if something changed.
 bool compact_operands(Op& op);
 
 /// A load's body at other indices: `body` with each axis variable replaced by a scalar index (i64), which need not be

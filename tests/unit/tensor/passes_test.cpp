@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tensor/classify.h"
+#include "tensor/rewrite.h"
 #include "unit/tensor/graph_fixture.h"
 
 namespace stax::tensor {
@@ -448,6 +449,14 @@ TEST_F(PassesTest, KernelsStaySmall) {
 }
 
 // ---- everything, on random graphs
+
+TEST_F(PassesTest, OperandsOfOpsWithoutBodiesStay) {
+  Value* x = input("x", DType::kF32, {dim("n", 0, 9), number(4)});
+  Value* y = b.reshape(x, {dim("m", 0, 36)});
+  output(y);
+  EXPECT_FALSE(compact_operands(*y->producer));
+  EXPECT_EQ(y->producer->operands.size(), 1U);
+}
 
 TEST_F(PassesTest, RandomGraphsSayTheSameAfterEachPass) {
   using Pass = std::pair<const char*, bool (*)(Graph&)>;
