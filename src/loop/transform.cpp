@@ -45,6 +45,7 @@ constexpr Verb kVerbs[] = {
     {"split_reduction", 4, 4, 2, split_reduction},
     {"split_scan", 4, 4, 3, split_scan},
     {"prefetch", 3, 6, 0, prefetch},
+    {"hint", 3, 3, 0, hint},
     {"skip", 1, 1, 0, skip},
 };
 

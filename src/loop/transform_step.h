@@ -100,5 +100,6 @@ Kernel split_reduction(Edit edit);
 Kernel split_scan(Edit edit);
 Kernel prefetch(Edit edit);
 Kernel skip(Edit edit);
+Kernel hint(Edit edit);
 
 }  // namespace stax::loop

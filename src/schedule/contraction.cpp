@@ -6,6 +6,8 @@
 // them loads the columns once and each row's element once. Rows past the end repeat the last row and are not stored; columns past the end are masked.
 // Everything else is one parallel loop. Where the columns' operand is large, one panel of it is in the cache while all rows go by, and the next one
 // is on its way; where it is small, all of it is, and rows are read and written in the order of memory.
+#include <algorithm>
+
 #include "schedule/schedule.h"
 #include "schedule/step_list.h"
 
@@ -204,6 +206,7 @@ class TileSchedule {
     steps_.step("vectorize " + column_ + "i " + lanes_);
     steps_.step("unroll " + row + "i");
     skip_padding(rows);
+    hint_at_addends(kind == Rows::kPoints ? Expr() : form_.outer[m].var);
     if (streams_ && !row_tiles.empty()) prefetch_panels(steps_, form_, columns_.columns->slot, column_, row_tiles);
     steps_.parallelize_first(count);
     return steps_.str();
@@ -234,6 +237,22 @@ class TileSchedule {
     const bool is_little = rows <= kFewRows || (channels.is_constant() && channels.constant() >= kManyChannels);
     if (is_little && is_padded(kernel_, form_) && kernel_.buffers[static_cast<size_t>(columns_.columns->slot)].finite)
       steps_.step("skip " + form_.reductions.back().var.symbol().name);
+  }
+
+  /// What is added to the sums comes from far away.
+  void hint_at_addends(Expr row) {
+    const Expr column = form_.outer[columns_.axis].var;
+    for (ir::Scalar load : form_.loads) {
+      const bool is_factor =
+          std::find(form_.inner_loads.begin(), form_.inner_loads.end(), load) != form_.inner_loads.end();
+      const auto along = stride_of(kernel_, load, column);
+      if (is_factor || !along || !along->is_constant(1)) continue;
+      const bool moves = std::any_of(form_.outer.begin(), form_.outer.end(), [&](const loop::For& f) {
+        const auto s = stride_of(kernel_, load, f.var);
+        return f.var != column && (!row || f.var == row) && !(s && s->is_constant(0));
+      });
+      if (moves) steps_.step("hint " + std::to_string(load->slot) + " before " + form_.reductions[0].var.symbol().name);
+    }
   }
 
   void move_group_inside(const std::vector<std::string>& loops) {

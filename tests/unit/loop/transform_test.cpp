@@ -360,6 +360,64 @@ TEST(Prefetch, Illegal) {
   expect_illegal(kWindow, "prefetch 0 w next x", "prefetch 0 w next x", "loop x");
 }
 
+const std::string kAddend = R"(kernel @sum contraction {
+  param n 0 .. 1000
+  argument 0 @x f32 [n, 5]
+  argument 1 @w f32 [5, 64]
+  argument 2 @z f32 [n, 64]
+  argument 3 @y f32 [n, 64] written
+  local 4 @acc f32 [] written
+  for i in n { for j in 64 { allocate 4 {
+    %4[] = 0.0:f32
+    for r in 5 { %4[] sum= mul(load0[i, r], load1[r, j]) }
+    %3[i, j] = add(load4[], load2[i, j])
+  } } }
+})";
+
+TEST(Hint, KeepsTheResults) {
+  expect_schedule(kAddend, "hint 2 before r");
+  expect_schedule(
+      kAddend,
+      "split i 4 -> io ii clamped; split j 32 -> jo ji exact; interchange ii jo; sink ii; sink ji; vectorize ji 16; "
+      "unroll ii; hint 2 before r; fuse io jo -> p; parallelize p");
+}
+
+// Each line of the tile once, in front of the sum.
+TEST(Hint, TouchesTheLinesOfATile) {
+  const Kernel after = apply_schedule(
+      parse_kernel(kAddend),
+      "split i 4 -> io ii clamped; split j 32 -> jo ji exact; interchange ii jo; sink ii; sink ji; hint 2 before r");
+  std::map<std::string, Expr> loops;
+  std::vector<std::vector<Expr>> hints;
+  bool is_summed = false;
+  visit(after.body, [&](const Stmt& s) {
+    if (const For* f = s->as<For>()) loops[loop_name(f->var)] = f->var;
+    is_summed |= s->as<Update>() != nullptr;
+    const Prefetch* p = s->as<Prefetch>();
+    if (p == nullptr) return;
+    EXPECT_FALSE(is_summed) << print(after);
+    EXPECT_EQ(p->slot, 2);
+    hints.push_back({ir::as_expr(p->index[0]), ir::as_expr(p->index[1])});
+  });
+  std::multiset<std::pair<int64_t, int64_t>> touched, expected;
+  for (int64_t i = 0; i < 4; ++i) {
+    const std::unordered_map<const symbolic::ExprNode*, int64_t> values = {{after.params[0].node(), 100},
+                                                                           {loops.at("io").node(), 3},
+                                                                           {loops.at("jo").node(), 1},
+                                                                           {loops.at("ii_h").node(), i}};
+    for (const auto& at : hints) touched.insert({symbolic::evaluate(at[0], values), symbolic::evaluate(at[1], values)});
+    for (int64_t j : {32, 48}) expected.insert({12 + i, j});
+  }
+  EXPECT_EQ(touched, expected) << print(after);
+}
+
+TEST(Hint, Illegal) {
+  expect_illegal(kAddend, "hint 4 before r", "hint 4 before r", "global");
+  expect_illegal(kAddend, "hint 0 before r", "hint 0 before r", "nothing of buffer 0");
+  expect_illegal(kAddend, "hint 2 behind r", "hint 2 behind r", "before LOOP");
+  expect_illegal(kAddend, "sink i; hint 2 before r", "hint 2 before r", "not known");
+}
+
 const std::string kPadded = R"(kernel @window contraction {
   param n 0 .. 1000
   argument 0 @x f32 [n, 5]
