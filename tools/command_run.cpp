@@ -134,6 +134,7 @@ json run_file(const RunOptions& o, session::Session& session, const std::string&
   std::vector<runtime::Item> outputs;
   json latencies = json::array();
   for (int k = -o.warmup; k < o.repeat; ++k) {
+    outputs.clear();  // those of one call are gone before the next: there are never two of each
     const auto start = std::chrono::steady_clock::now();
     outputs = session.run(items, &statistics, o.profile && k >= 0);
     if (k >= 0)

@@ -285,9 +285,16 @@ void KernelEmitter::emit(const loop::Update& s) {
 }
 
 void KernelEmitter::emit(const loop::Prefetch& s) {
-  Value* at = address_of(place_of(s.slot, s.index));
-  Value* const args[] = {at, b_.getInt32(0), b_.getInt32(s.level == 1 ? 3 : 2), b_.getInt32(1)};
-  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, args);
+  constexpr int64_t kLineBytes = 64;
+  Value* first = address_of(place_of(s.slot, s.index));
+  const loop::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s.slot)];
+  const int64_t bytes =
+      vector_ == nullptr ? 1 : vector_->range.width * static_cast<int64_t>(ir::byte_size(buffer.dtype));
+  for (int64_t offset = 0; offset < bytes; offset += kLineBytes) {
+    Value* at = offset == 0 ? first : b_.CreateGEP(b_.getInt8Ty(), first, b_.getInt64(static_cast<uint64_t>(offset)));
+    Value* const args[] = {at, b_.getInt32(buffer.written ? 1 : 0), b_.getInt32(s.level == 1 ? 3 : 2), b_.getInt32(1)};
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, args);
+  }
 }
 
 Value* KernelEmitter::accumulate(const Contribution& c, Value* old) {

@@ -10,6 +10,7 @@
 // Local buffers of constant extents are stack slots that LLVM turns into registers, provided that all their accesses have constant
 // indices: therefore unrolled loops, and vector loops of few vectors, are unrolled here. A local buffer allocated inside a vector loop holds
 // one element per lane.
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,6 +61,8 @@ class KernelEmitter {
     int slot = 0;
     Expr linear;
     std::vector<llvm::AllocaInst*> partial;
+    llvm::AllocaInst* unordered =
+        nullptr;  // of a least or greatest number: lanes that met a NaN, which `partial` passes over
   };
 
   // The vector loop around what is being emitted.
@@ -128,9 +131,10 @@ class KernelEmitter {
                     const std::function<void(llvm::Value*)>& body);
   llvm::Value* lane_mask(llvm::Value* count, int width);
   void reduce_in_lanes(const Place& place, const Contribution& c);
+  void reduce_extreme(Reduction& reduction, llvm::Value* v);
   Reduction& reduction_at(const Place& place, const Contribution& c);
   void finish_reductions(std::vector<Reduction>& reductions);
-  llvm::Value* across_lanes(loop::Combiner combiner, DType t, llvm::Value* v);
+  llvm::Value* across_lanes(llvm::Value* v, const std::function<llvm::Value*(llvm::Value*, llvm::Value*)>& meet);
 
   // llvm_access.cpp
   Place place_of(int slot, const std::vector<Scalar>& index);

@@ -242,6 +242,10 @@ Value* Lanes::max(DType t, Value* x, Value* y) {
   return number_or_nan(b.CreateMaximum(x, y));
 }
 
+Value* Lanes::extreme(bool greatest, Value* x, Value* y) {
+  return b.CreateSelect(greatest ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y), x, y);
+}
+
 Value* Lanes::multiply_add(Value* x, Value* y, Value* z) {
   if (!machine_.fma && machine_.x86) return b.CreateFAdd(b.CreateFMul(x, y), z);
   return b.CreateFMA(x, y, z);

@@ -74,6 +74,8 @@ class Lanes {
 
   llvm::Value* min(DType t, llvm::Value* a, llvm::Value* b);
   llvm::Value* max(DType t, llvm::Value* a, llvm::Value* b);
+  /// The greater or the less of two floats; the second where one is NaN.
+  llvm::Value* extreme(bool greatest, llvm::Value* a, llvm::Value* b);
   llvm::Value* any(llvm::Value* mask);
   /// <n x i1> as an integer of n bits.
   llvm::Value* mask_bits(llvm::Value* mask);

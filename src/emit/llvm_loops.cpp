@@ -30,7 +30,20 @@ int partials_for(const Stmt& body) {
                 [&](Scalar x) { weight += x->kind == ir::ScalarKind::kOp && ir::is_math_function(x->op) ? 12 : 1; });
     });
   });
-  return weight <= 12 ? 4 : weight <= 30 ? 2 : 1;
+  // Iterations side by side have partial results of their own.
+  int64_t beside = 1;
+  loop::visit(body, [&](const Stmt& each) {
+    const auto* inner = each->as<loop::For>();
+    if (inner != nullptr && inner->kind == LoopKind::kUnrolled && inner->extent.is_constant())
+      beside = std::max(beside, inner->extent.constant());
+  });
+  const int64_t wanted = weight <= 12 ? 4 : weight <= 30 ? 2 : 1;
+  return static_cast<int>(std::max<int64_t>(wanted / std::max<int64_t>(beside / 2, 1), 1));
+}
+
+// A least or greatest number, for which NaN has a say of its own.
+bool is_extreme(loop::Combiner combiner, DType t) {
+  return ir::is_float(t) && (combiner == loop::Combiner::kMin || combiner == loop::Combiner::kMax);
 }
 
 }  // namespace
@@ -337,7 +350,24 @@ KernelEmitter::Reduction& KernelEmitter::reduction_at(const Place& place, const 
     b_.CreateStore(lanes_.constant(c.dtype, width, *neutral.node()), partial);
     fresh.partial.push_back(partial);
   }
+  if (lanes_.machine().narrow_masks && is_extreme(c.combiner, c.dtype)) {
+    llvm::Type* type = lanes_.with_lanes(b_.getInt1Ty(), width);
+    fresh.unordered = stack_slot(type, "unordered");
+    llvm::IRBuilderBase::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(vector_->before);
+    b_.CreateStore(llvm::Constant::getNullValue(type), fresh.unordered);
+  }
   return fresh;
+}
+
+// A comparison that NaN never wins is one instruction. That there was a NaN is remembered beside it; LLVM looks at two vectors at a time.
+void KernelEmitter::reduce_extreme(Reduction& reduction, Value* v) {
+  llvm::AllocaInst* partial = reduction.partial[static_cast<size_t>(vector_->copy)];
+  Value* old = b_.CreateLoad(v->getType(), partial);
+  if (vector_->mask != nullptr) v = b_.CreateSelect(vector_->mask, v, old);
+  b_.CreateStore(lanes_.extreme(reduction.combiner == loop::Combiner::kMax, v, old), partial);
+  Value* found = b_.CreateLoad(reduction.unordered->getAllocatedType(), reduction.unordered);
+  b_.CreateStore(b_.CreateOr(found, b_.CreateFCmpUNO(v, v)), reduction.unordered);
 }
 
 void KernelEmitter::reduce_in_lanes(const Place& place, const Contribution& c) {
@@ -348,13 +378,16 @@ void KernelEmitter::reduce_in_lanes(const Place& place, const Contribution& c) {
     return vector_->mask == nullptr ? sum : b_.CreateSelect(vector_->mask, sum, old);
   };
   if (place.offset == nullptr && index_.level(place.linear) < vector_->scope) {
-    llvm::AllocaInst* partial = reduction_at(place, c).partial[static_cast<size_t>(vector_->copy)];
+    Reduction& reduction = reduction_at(place, c);
+    if (reduction.unordered != nullptr) return reduce_extreme(reduction, lanes_.splat(c.value, width));
+    llvm::AllocaInst* partial = reduction.partial[static_cast<size_t>(vector_->copy)];
     b_.CreateStore(add_to(b_.CreateLoad(type, partial)), partial);
     return;
   }
   // The place moves with a loop inside of the vector loop: combined on the spot.
   Scalar neutral = loop::neutral(*kernel_.context, c.combiner, c.dtype);
-  Value* total = across_lanes(c.combiner, c.dtype, add_to(lanes_.constant(c.dtype, width, *neutral.node())));
+  Value* total = across_lanes(add_to(lanes_.constant(c.dtype, width, *neutral.node())),
+                              [&](Value* a, Value* b) { return combine(c.combiner, c.dtype, a, b); });
   Vector* outer = vector_;
   Value* at = address_of(place);
   if (vector_->may_be_empty) at = b_.CreateSelect(lanes_.any(vector_->mask), at, sink());
@@ -368,14 +401,21 @@ void KernelEmitter::finish_reductions(std::vector<Reduction>& reductions) {
     const DType t = kernel_.buffers[static_cast<size_t>(each.slot)].dtype;
     std::vector<Value*> parts;
     for (llvm::AllocaInst* partial : each.partial) parts.push_back(b_.CreateLoad(partial->getAllocatedType(), partial));
+    const auto meet = [&](Value* a, Value* b) {
+      if (each.unordered != nullptr) return lanes_.extreme(each.combiner == loop::Combiner::kMax, a, b);
+      return combine(each.combiner, t, a, b);
+    };
     while (parts.size() > 1) {
       std::vector<Value*> halves;
-      for (size_t i = 0; i + 1 < parts.size(); i += 2)
-        halves.push_back(combine(each.combiner, t, parts[i], parts[i + 1]));
+      for (size_t i = 0; i + 1 < parts.size(); i += 2) halves.push_back(meet(parts[i], parts[i + 1]));
       if (parts.size() % 2 != 0) halves.push_back(parts.back());
       parts = std::move(halves);
     }
-    Value* total = across_lanes(each.combiner, t, parts[0]);
+    Value* total = across_lanes(parts[0], meet);
+    if (each.unordered != nullptr) {
+      Value* found = b_.CreateLoad(each.unordered->getAllocatedType(), each.unordered);
+      total = b_.CreateSelect(lanes_.any(found), llvm::ConstantFP::getNaN(total->getType()), total);
+    }
     Place place;
     place.slot = each.slot;
     place.linear = each.linear;
@@ -384,14 +424,14 @@ void KernelEmitter::finish_reductions(std::vector<Reduction>& reductions) {
 }
 
 // Halves are combined until one lane is left.
-Value* KernelEmitter::across_lanes(loop::Combiner combiner, DType t, Value* v) {
+Value* KernelEmitter::across_lanes(Value* v, const std::function<Value*(Value*, Value*)>& meet) {
   for (int width = Lanes::lanes_of(v); width > 1; width /= 2) {
     std::vector<int> low, high;
     for (int i = 0; i < width / 2; ++i) {
       low.push_back(i);
       high.push_back(i + width / 2);
     }
-    v = combine(combiner, t, b_.CreateShuffleVector(v, low), b_.CreateShuffleVector(v, high));
+    v = meet(b_.CreateShuffleVector(v, low), b_.CreateShuffleVector(v, high));
   }
   return b_.CreateExtractElement(v, uint64_t{0});
 }

@@ -68,8 +68,8 @@ std::unique_ptr<llvm::TargetMachine> target_machine(const Machine& machine) {
   const char* features = "";
   if (machine.x86) {
     switch (machine.isa) {
-      case Isa::kAvx512Vnni: cpu = "x86-64-v4", features = "+avx512vnni"; break;
-      case Isa::kAvx512: cpu = "x86-64-v4"; break;
+      case Isa::kAvx512Vnni: cpu = "x86-64-v4", features = "+avx512vnni,+prfchw"; break;
+      case Isa::kAvx512: cpu = "x86-64-v4", features = "+prfchw"; break;
       case Isa::kAvxVnni: cpu = "x86-64-v3", features = "+avxvnni"; break;
       case Isa::kAvx2: cpu = "x86-64-v3"; break;
       case Isa::kBaseline: cpu = "x86-64-v2"; break;

@@ -46,6 +46,8 @@
 //   prefetch 1 r 8                  iterations of r hint what they will read of global buffer slot 1 eight iterations on: to the first-level cache
 //   prefetch 1 r next c [over o]    and what the next iteration of c will read of it: to the second-level cache, the work spread over the
 //                                   iterations of o. What an iteration of r reads is contiguous, and (for next) so is all that r reads.
+//   prefetch 1 r row c              for the first-level cache: the last loop r that reads buffer slot 1 hints what it will read in the next
+//                                   iteration of c; of a buffer that is written, the loop r in front of the one that writes hints where it will
 //   hint 2 before r                 what stands behind loop r in the same sequence reads a few lines of global buffer slot 2: they are hinted at in front of
 //                                   r, to the first-level cache
 //   skip r                          r, a loop of sums of products alone, runs only where some product has a factor that is not 0 by a condition. The

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // prefetch 1 r 8
 // prefetch 1 r next c over o
+// prefetch 1 r row c
 //
 // A register tile streams panels of weights, each once for every tile of rows. The processor's own prefetching begins anew at each panel, and has
 // nothing to do while later tiles of rows read the panel from a near cache. So each iteration hints a little of what comes next:
@@ -9,6 +10,12 @@
 //   -> for c { for o { for r in K { prefetch 2 %1[c + 1, 0, (o*K + r)*w]; .. } } }      w = ceil(32 / extent(o))
 //
 // The tiles of rows share the next panel evenly, and memory is busy all the time.
+//
+// A kernel of several passes over a row meets it in the first pass, where there is little else to do, and writes its results in the last, as
+// fast as memory takes them. So what the next rows read is hinted in the last pass that reads, and what these rows write in the first pass:
+//
+//   for c { for r { .. a[c, r] .. } for r { .. a[c, r] .. } for r { b[c, r] = .. } }
+//   -> for c { for r { prefetch 1 %b[c, r]; .. } for r { prefetch 1 %a[c + 1, r]; .. } for r { .. } }
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -121,15 +128,87 @@ class Prefetcher {
   int64_t run_ = 1;                // elements that an iteration reads
 };
 
+// One pass over a row, as far as a buffer is concerned.
+struct Pass {
+  std::vector<Scalar> read, written;  // where, as far as the place moves with the loop; empty: it isn't
+};
+
+class RowPrefetcher {
+ public:
+  RowPrefetcher(const Edit& edit, Expr loop, Expr row) : edit_(edit), loop_(loop), row_(row), slot_(edit.slot(0)) {
+    if (slot_ >= edit.kernel.arguments) edit.fail(edit.word(0), "only global buffers are prefetched");
+    visit(edit.kernel.body, [&](const Stmt& s) {
+      if (const For* f = s->as<For>(); f != nullptr && f->var == loop_) passes_.push_back(pass(*f));
+    });
+  }
+
+  /// The number of the loop that hints, in the order of the kernel, and the hint in it.
+  std::pair<size_t, Prefetch> hint() const {
+    std::optional<size_t> reads, writes;
+    for (size_t k = 0; k < passes_.size(); ++k) {
+      if (!passes_[k].read.empty()) reads = k;
+      if (!passes_[k].written.empty()) writes = k;
+    }
+    if (reads && writes) fail("it reads and writes the buffer");
+    if (reads) return {*reads, {1, slot_, in_next_row(passes_[*reads].read)}};
+    if (!writes) fail(fmt::format("no place in buffer {} moves with it", slot_));
+    return {*writes == 0 ? 0 : *writes - 1, {1, slot_, passes_[*writes].written}};
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& reason) const { edit_.fail("loop " + loop_name(loop_), reason); }
+
+  Pass pass(const For& f) const {
+    Pass found;
+    for (const Access& a : accesses_in(f.body)) {
+      if (a.slot != slot_ || !std::ranges::any_of(a.index, [&](Scalar i) { return depends_on(i, loop_); })) continue;
+      if (!a.loops.empty()) fail("there are loops inside");
+      if (!std::ranges::all_of(a.index, [](Scalar i) { return static_cast<bool>(ir::as_expr(i)); }))
+        fail(fmt::format("where it is in buffer {} is data", slot_));
+      std::vector<Scalar>& place = a.kind == AccessKind::kLoad ? found.read : found.written;
+      if (!place.empty() && place != a.index) fail(fmt::format("it is at several places in buffer {}", slot_));
+      place = a.index;
+    }
+    return found;
+  }
+
+  std::vector<Scalar> in_next_row(const std::vector<Scalar>& index) const {
+    std::vector<Scalar> next;
+    for (Scalar i : index)
+      next.push_back(edit_.context().scalars.index(symbolic::substitute(ir::as_expr(i), {{row_.node(), row_ + 1}})));
+    return next;
+  }
+
+  const Edit& edit_;
+  Expr loop_, row_;
+  int slot_;
+  std::vector<Pass> passes_;
+};
+
+Kernel prefetch_rows(Edit edit) {
+  const Expr loop = edit.loop(edit.word(1)), row = edit.loop(edit.word(3));
+  const auto [at, hint] = RowPrefetcher(edit, loop, row).hint();
+  size_t number = 0;
+  edit.replace_loops(loop, [&, at = at, hint = hint](const For& f, const LoopScope& scope) {
+    if (std::ranges::none_of(scope.loops(), [&](const LoopRange& l) { return l.var == row; }))
+      edit.fail("loop " + loop_name(row), fmt::format("loop {} is not inside of it", loop_name(loop)));
+    For copy = f;
+    if (number++ == at) copy.body = make(Block{{make(Prefetch(hint)), f.body}});
+    return make(std::move(copy));
+  });
+  return std::move(edit.kernel);
+}
+
 }  // namespace
 
 Kernel prefetch(Edit edit) {
   constexpr int64_t kMost = int64_t{1} << 20;
+  if (edit.word(2) == "row" && edit.step.words.size() == 4) return prefetch_rows(std::move(edit));
   const Expr loop = edit.loop(edit.word(1));
   const size_t words = edit.step.words.size();
   const bool is_next = edit.word(2) == "next";
   if (is_next ? words == 3 || words == 5 || (words == 6 && edit.word(4) != "over") : words != 3)
-    edit.fail(edit.word(2), "expected a number of iterations, or next LOOP [over LOOP]");
+    edit.fail(edit.word(2), "expected a number of iterations, next LOOP [over LOOP], or row LOOP");
   const Expr outer = is_next ? edit.loop(edit.word(3)) : Expr(), over = words == 6 ? edit.loop(edit.word(5)) : Expr();
   edit.replace_loops(loop, [&](const For& f, const LoopScope& scope) {
     for (Expr around : {outer, over}) {

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
 constexpr size_t kAlwaysKept = size_t{4} << 20;
+constexpr int kRecent = 64;  // blocks after which what was needed before is forgotten, at the second time
 
 // Sizes come in steps of an eighth of a power of two, so that neighbours in shape share blocks.
 size_t rounded(size_t bytes) {
@@ -64,9 +65,30 @@ MemoryPool::~MemoryPool() { trim(); }
 
 void MemoryPool::trim() {
   std::lock_guard lock(mutex_);
-  for (const Free& f : free_) device_->release(f.data, f.bytes);
-  free_.clear();
-  free_bytes_ = 0;
+  drop_to(0);
+}
+
+// The largest first: they are the hardest to find another use for.
+void MemoryPool::drop_to(size_t bytes) {
+  while (free_bytes_ > bytes) {
+    device_->release(free_.back().data, free_.back().bytes);
+    free_bytes_ -= free_.back().bytes;
+    free_.pop_back();
+  }
+}
+
+size_t MemoryPool::most_kept(size_t live) const {
+  const size_t need = std::max(need_, earlier_need_);
+  return std::max({kAlwaysKept, live, need > live ? need - live : 0});
+}
+
+void MemoryPool::note_need(size_t live) {
+  if (++blocks_ == kRecent) {
+    blocks_ = 0;
+    earlier_need_ = need_;
+    need_ = 0;
+  }
+  need_ = std::max(need_, live);
 }
 
 std::shared_ptr<void> MemoryPool::allocate(int64_t bytes, std::string_view what) {
@@ -83,6 +105,10 @@ std::shared_ptr<void> MemoryPool::allocate(int64_t bytes, std::string_view what)
       free_bytes_ -= size;
       free_.erase(it);
     }
+    const size_t live = static_cast<size_t>(std::max<int64_t>(0, live_.load())) + size;
+    note_need(live);
+    // What is free and of no use to it would come on top of what is needed.
+    if (!data) drop_to(most_kept(live));
   }
   if (!data) data = device_->allocate(size);
   if (!data) {
@@ -101,7 +127,8 @@ void MemoryPool::give_back(void* data, size_t bytes) {
   int64_t now = live_.fetch_sub(static_cast<int64_t>(bytes)) - static_cast<int64_t>(bytes);
   {
     std::lock_guard lock(mutex_);
-    size_t limit = std::max(kAlwaysKept, static_cast<size_t>(std::max<int64_t>(0, now)));
+    const size_t limit = most_kept(static_cast<size_t>(std::max<int64_t>(0, now)));
+    drop_to(limit);
     if (free_bytes_ + bytes <= limit) {
       auto it =
           std::lower_bound(free_.begin(), free_.end(), bytes, [](const Free& f, size_t s) { return f.bytes < s; });

@@ -13,7 +13,8 @@
 
 namespace stax::runtime {
 
-/// Allocates blocks of a device's memory, 64-byte aligned, and keeps freed ones for reuse, up to as many bytes as are in use at the time. Thread-safe.
+/// Allocates blocks of a device's memory, 64-byte aligned, and keeps freed ones for reuse: as many bytes as are in use, or so many that all it has
+/// is no more than was in use at once not long ago, since the next call will need as much. Thread-safe.
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
   explicit MemoryPool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
@@ -33,10 +34,15 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
     size_t bytes;
   };
   void give_back(void* data, size_t bytes);
+  size_t most_kept(size_t live) const;
+  void note_need(size_t live);
+  void drop_to(size_t bytes);
   std::shared_ptr<Device> device_;
   std::mutex mutex_;
   std::vector<Free> free_;  // ascending by size
   size_t free_bytes_ = 0;
+  size_t need_ = 0, earlier_need_ = 0;  // the most that was in use at once among the latest blocks, and those before
+  int blocks_ = 0;                      // since need_ began
   std::atomic<int64_t> live_{0}, peak_{0};
 };
 

@@ -80,15 +80,19 @@ NestForm analyze(const loop::Kernel& kernel) {
 }
 
 std::optional<Expr> stride_of(const loop::Kernel& kernel, Scalar load, Expr var) {
-  const loop::Buffer& buffer = kernel.buffers[load->slot];
+  return stride_of(kernel, load->slot, load->args, var);
+}
+
+std::optional<Expr> stride_of(const loop::Kernel& kernel, int slot, std::span<const Scalar> index, Expr var) {
+  const loop::Buffer& buffer = kernel.buffers[static_cast<size_t>(slot)];
   symbolic::ExprTable& table = kernel.context->exprs;
   Expr stride = table.constant(0), step = table.constant(1);
-  for (size_t k = load->args.size(); k-- > 0;) {
+  for (size_t k = index.size(); k-- > 0;) {
     Expr pitch = buffer.strides.empty() ? step : buffer.strides[k];
-    Expr e = ir::as_expr(load->args[k]);
+    Expr e = ir::as_expr(index[k]);
     if (!e) {
       bool inside = false;
-      ir::visit(load->args[k],
+      ir::visit(index[k],
                 [&](Scalar s) { inside |= s->kind == ScalarKind::kIndex && symbolic::depends_on(s->index, var); });
       if (inside) return std::nullopt;
     } else if (symbolic::depends_on(e, var)) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Chooses how a naive nest is transformed for a CPU; never transforms by hand. The result is schedule text (loop/transform.h).
+#include <optional>
+#include <span>
 #include <string>
 
 #include "loop/loop_ir.h"
@@ -21,6 +23,9 @@ NestForm analyze(const loop::Kernel& kernel);
 
 /// Distance in elements between neighbours along `var` of a load's address, or nullopt where it isn't affine.
 std::optional<symbolic::Expr> stride_of(const loop::Kernel& kernel, ir::Scalar load, symbolic::Expr var);
+/// The same of any place in a buffer.
+std::optional<symbolic::Expr> stride_of(const loop::Kernel& kernel, int slot, std::span<const ir::Scalar> index,
+                                        symbolic::Expr var);
 
 /// A kernel under one schedule. The guard is a condition over the kernel's parameters that says where the version is the better one (all are right
 /// everywhere); the last version of a kernel has none.

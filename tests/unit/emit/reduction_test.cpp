@@ -67,6 +67,33 @@ TEST(Reduction, NanAndInfinityOfMinMax) {
   }
 }
 
+// NaN may be looked for in several vectors at a time: it must be seen in each lane of each, in loops of known and of unknown extent, beside other rows and
+// behind a condition.
+TEST(Reduction, NanInEveryLane) {
+  Comparison comparison(R"(kernel @extremes reduction {
+    param n 0 .. 1000
+    argument 0 @x f32 [2, n]
+    argument 1 @few f32 [96]
+    argument 2 @y f32 [6] written
+    for k in 6 { %2[k] = select(cast<bool>([less(k, 3)]), -inf:f32, inf:f32) }
+    for i in n vector 16 { for r in 2 unrolled { %2[r] max= load0[r, i] } }
+    for j in 96 vector 16 { %2[2] max= load1[j] %2[3] min= load1[j] }
+    for j2 in 83 vector 16 { if cast<bool>([less(j2, n)]) { %2[4] min= load1[j2] } }
+    for i2 in n vector 16 { %2[5] min= abs(load0[1, i2]) }
+  })");
+  for (int64_t n : {15, 96, 200}) {
+    for (int64_t special = 0; special < 2 * n; ++special) {
+      comparison.fill = [=](int, int64_t i) {
+        ir::Value64 v;
+        v.f = i == special ? NAN : static_cast<double>(i * 37 % 101);
+        return v;
+      };
+      comparison.check({n});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(Reduction, SoftmaxAndDotProduct) {
   Comparison softmax(R"(kernel @softmax reduction {
     param m 0 .. 1000

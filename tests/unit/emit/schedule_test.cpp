@@ -117,7 +117,7 @@ class Randomizer {
       case 7: return "unroll " + loop();
       case 8: return "split_reduction " + loop() + " 4 -> " + fresh() + " " + fresh();
       case 9: return "parallelize " + loop();
-      case 10: return "prefetch " + std::to_string(below(2)) + " " + loop() + " 5";
+      case 10: return "prefetch " + std::to_string(below(2)) + " " + loop() + (below(2) != 0 ? " 5" : " row " + loop());
       default: return "vectorize " + loop() + " " + pick<std::string>({"4", "8", "16", "32"});
     }
   }

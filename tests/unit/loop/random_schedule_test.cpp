@@ -136,7 +136,11 @@ class Randomizer {
                              : "split_reduction " + loop() + " " + factor() + " -> " + fresh() + " " + fresh();
       case 12: return "stage " + slot() + " at " + loop() + " -> " + fresh();
       case 13:
-        return "prefetch " + slot() + " " + loop() + (below(2) != 0 ? " next " + loop() + " over " + loop() : " 3");
+        switch (below(3)) {
+          case 0: return "prefetch " + slot() + " " + loop() + " next " + loop() + " over " + loop();
+          case 1: return "prefetch " + slot() + " " + loop() + " row " + loop();
+          default: return "prefetch " + slot() + " " + loop() + " 3";
+        }
       default: return (below(2) != 0 ? "compute_at " : "double_buffer ") + slot() + " " + loop();
     }
   }

@@ -316,6 +316,45 @@ TEST(Prefetch, KeepsTheResults) {
   expect_schedule(kMatmul, "split j 8 -> jo ji; sink ji; prefetch 1 r 4; vectorize ji 8; stage 1 at r -> near");
 }
 
+// Of several passes over a row, the one before that which writes, and the last one that reads.
+TEST(Prefetch, HintsTheNextRows) {
+  const std::string passes = R"(kernel @passes rows {
+    param n 0 .. 100
+    param m 0 .. 100
+    argument 0 @x f32 [n, m]
+    argument 1 @out f32 [n, m] written
+    local 2 @total f32 []
+    local 3 @row f32 [m]
+    for i in n { allocate 2 { allocate 3 {
+      %2[] = 0.0:f32
+      for r in m { %2[] sum= load0[i, r] }
+      for r in m { %3[r] = mul(load0[i, r], load2[]) }
+      for r in m { %1[i, r] = add(load3[r], load3[0]) }
+    } } }
+  })";
+  const std::string hints = "prefetch 0 r row io; prefetch 1 r row io; ";
+  expect_schedule(passes, "prefetch 0 r row i; prefetch 1 r row i; vectorize r 8; parallelize i");
+  expect_schedule(passes, "split i 4 -> io ii cases it; " + hints + "sink ii apart; unroll ii; vectorize r 4");
+  const Kernel after = apply_schedule(parse_kernel(passes), "split i 4 -> io ii cases it; " + hints);
+  std::vector<std::string> found;  // by the loops r in order
+  visit(after.body, [&](const Stmt& s) {
+    const For* f = s->as<For>();
+    if (f == nullptr || loop_name(f->var) != "r") return;
+    found.emplace_back();
+    visit(f->body, [&](const Stmt& inner) {
+      const Prefetch* p = inner->as<Prefetch>();
+      if (p == nullptr) return;
+      EXPECT_EQ(p->level, 1);
+      found.back() +=
+          fmt::format("{}[{}, {}] ", p->slot, ir::as_expr(p->index[0]).str(), ir::as_expr(p->index[1]).str());
+    });
+  });
+  EXPECT_EQ(found, (std::vector<std::string>{"", "1[ii + io*4, r] 0[ii + io*4 + 4, r] ", ""}));
+  expect_illegal(passes, "prefetch 2 r row i", "prefetch 2 r row i", "global");
+  expect_illegal(passes, "prefetch 0 i row r", "prefetch 0 i row r", "loops inside");
+  expect_illegal(passes, "prefetch 0 r row q", "prefetch 0 r row q", "q");
+}
+
 // All that the loop will read in the next iteration of the outer one, each part once, by the iterations of the one between.
 TEST(Prefetch, SharesTheNextPanel) {
   const Kernel after = apply_schedule(parse_kernel(kPanels), "prefetch 1 r next c over i");

@@ -51,16 +51,58 @@ TEST(MemoryPool, GivesABlockAgainToTheNextOfItsSize) {
   EXPECT_NE(small.get(), first) << "a block far too large is not wasted on it";
 }
 
-TEST(MemoryPool, KeepsNoMoreFreeThanIsInUse) {
-  auto pool = std::make_shared<MemoryPool>(std::make_shared<HostDevice>());
-  std::vector<std::shared_ptr<void>> blocks;
-  for (int k = 0; k < 64; ++k) blocks.push_back(pool->allocate(int64_t{4} << 20, "block"));
-  blocks.clear();  // 256 MB become free, and nothing is in use
-  // A block of another size each; were the old ones kept, memory would grow.
-  EXPECT_EQ(pool->live_bytes(), 0);
-  const auto one = pool->allocate(100, "one");
-  EXPECT_LT(pool->live_bytes(), 1 << 12);
+/// Host memory that counts what it has given out.
+class CountingDevice final : public Device {
+ public:
+  std::string name() const override { return "counting"; }
+  bool unified() const override { return true; }
+  void* allocate(size_t bytes) override {
+    held += bytes;
+    most = std::max(most, held);
+    return host_.allocate(bytes);
+  }
+  void release(void* data, size_t bytes) override {
+    held -= bytes;
+    host_.release(data, bytes);
+  }
+  void copy_in(void*, const void*, size_t) override {}
+  void copy_out(void*, const void*, size_t) override {}
+  void copy(void*, const void*, size_t) override {}
+  void launch(const Launch&) override {}
+  void synchronize() override {}
+  size_t held = 0, most = 0;
+
+ private:
+  HostDevice host_;
+};
+
+TEST(MemoryPool, KeepsWhatTheNextCallNeeds) {
+  const auto device = std::make_shared<CountingDevice>();
+  const auto pool = std::make_shared<MemoryPool>(device);
+  const void* first = pool->allocate(int64_t{64} << 20, "result").get();
+  EXPECT_EQ(pool->allocate(int64_t{64} << 20, "result").get(), first) << "though nothing was in use meanwhile";
+}
+
+TEST(MemoryPool, HoldsNoMoreThanWasInUseAtOnce) {
+  const auto device = std::make_shared<CountingDevice>();
+  const auto pool = std::make_shared<MemoryPool>(device);
+  constexpr int64_t kMB = int64_t{1} << 20;
+  for (int64_t size = 8; size < 64; ++size) pool->allocate(size * kMB, "one size after the other");
+  EXPECT_LE(device->most, static_cast<size_t>(72 * kMB)) << "blocks of other sizes were kept beside the one in use";
+}
+
+TEST(MemoryPool, GivesBackWhatIsNoLongerNeeded) {
+  const auto device = std::make_shared<CountingDevice>();
+  const auto pool = std::make_shared<MemoryPool>(device);
+  {
+    std::vector<std::shared_ptr<void>> blocks;
+    for (int k = 0; k < 64; ++k) blocks.push_back(pool->allocate(int64_t{4} << 20, "block"));
+  }
+  EXPECT_GE(device->held, size_t{256} << 20);
+  for (int k = 0; k < 200; ++k) pool->allocate(1000 + k * 100, "small");
+  EXPECT_LE(device->held, size_t{5} << 20) << "after many calls that need little";
   pool->trim();
+  EXPECT_EQ(device->held, 0U);
   EXPECT_NO_THROW(pool->allocate(64, "after"));
 }
 
