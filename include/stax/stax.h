@@ -262,6 +262,13 @@ struct DimRange {
   int64_t lo = 0, hi = 0;
 };
 
+/// A kernel that gave another result than its version that is right at every shape.
+struct Mismatch {
+  std::string kernel;     // its name and version
+  std::string operation;  // the operator of the model
+  std::string what;       // "element [3, 0] is 1.5 instead of 2 (4 of 64 differ)"
+};
+
 struct Options {
   /// Ranges of dims by their name in the model, or `input[axis]` for an unnamed one; default 0 .. 2^31 - 1. Only for
   /// models, not for `.stax` files, whose dims were fixed when they were compiled. A name that the model lacks is an
@@ -272,16 +279,22 @@ struct Options {
   /// "cpu", or "loop": the interpreter that defines what generated code must do; slow, for doubts about a result.
   /// [compiler]
   std::string device = "cpu";
+  /// Of so many calls one, beginning with the first, runs each of its kernels a second time, in the version that is right at every shape, and
+  /// compares. Where they differ the call goes on with the right result, and that version is not used again. 0: none.
+  int64_t check_every = 0;
+  /// Called for each of them, on the thread of the call. What it throws ends the call.
+  std::function<void(const Mismatch&)> on_mismatch = {};
 };
 
 struct Statistics {
   int64_t calls = 0, failed_calls = 0;
   int64_t kernel_launches = 0;
-  int64_t shape_hits = 0, shape_misses = 0;  // calls whose tuple of dims was seen before, and others
-  int64_t packed_inputs = 0;                 // inputs that were copied because of gaps, order or alignment
-  int64_t copied_outputs = 0;                // outputs that were made elsewhere and copied into the caller's memory
-  int64_t peak_bytes = 0;                    // the most memory the model ever held, weights included, the caller's not
-  int64_t compiles_after_load = 0;           // always 0
+  int64_t shape_hits = 0, shape_misses = 0;   // calls whose tuple of dims was seen before, and others
+  int64_t packed_inputs = 0;                  // inputs that were copied because of gaps, order or alignment
+  int64_t copied_outputs = 0;                 // outputs that were made elsewhere and copied into the caller's memory
+  int64_t peak_bytes = 0;                     // the most memory the model ever held, weights included, the caller's not
+  int64_t compiles_after_load = 0;            // always 0
+  int64_t checked_calls = 0, mismatches = 0;  // with Options::check_every
   double compile_ms = 0, load_ms = 0;
 };
 

@@ -44,22 +44,29 @@ std::shared_ptr<Engine> engine_of(std::unique_ptr<session::Session> session, con
 }
 
 std::shared_ptr<Engine> open_model(const Source& source, const Options& options) {
+  require_valid_checks(options);
   session::SessionOptions given = session_options(options);
+  const auto program = std::make_shared<const program::Program*>(nullptr);
+  given.check_every = options.check_every;
+  given.alarm = alarm_of(options, program);
+  const auto engine_with_checks = [&](std::unique_ptr<session::Session> session) {
+    *program = session->program();
+    return engine_of(std::move(session), source.path);
+  };
   if (!source.bytes) {
     if (options.device == "cpu" && is_program_file(source.path)) return open_program_file(source.path, options);
-    return engine_of(session::Session::load(source.path, given), source.path);
+    return engine_with_checks(session::Session::load(source.path, given));
   }
   std::span<const std::byte> bytes = *source.bytes;
   if (is_program(bytes)) return open_program(bytes, source.path, options);
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (source.path.ends_with(".stax"))
-    return engine_of(session::Session::of_graph(tensor::parse_graph(std::string(text)), given), source.path);
+    return engine_with_checks(session::Session::of_graph(tensor::parse_graph(std::string(text)), given));
   frontend::ImportOptions import_options;
   import_options.dims = given.dims;
   std::string folder = std::filesystem::path(source.path).parent_path().string();
-  return engine_of(
-      session::Session::of_graph(frontend::import_onnx_bytes(text, folder, source.path, import_options), given),
-      source.path);
+  return engine_with_checks(
+      session::Session::of_graph(frontend::import_onnx_bytes(text, folder, source.path, import_options), given));
 }
 
 void compile_to(const Engine& engine, const std::string& path) {

@@ -347,6 +347,8 @@ Statistics Model::statistics() const {
   result.packed_inputs = impl_->packed_inputs;
   result.copied_outputs = impl_->copied_outputs;
   result.peak_bytes = s.peak_bytes;
+  result.checked_calls = s.checked_calls;
+  result.mismatches = s.mismatches;
   result.compile_ms = impl_->engine->compile_ms;
   result.load_ms = impl_->engine->load_ms;
   return result;

@@ -31,6 +31,19 @@ bool is_program_file(const std::string& path) {
   return program::is_program_file({first, std::fread(first, 1, sizeof first, file.get())});
 }
 
+void require_valid_checks(const Options& options) {
+  if (options.check_every < 0)
+    user_error("check_every is {}; give 1 or more: of so many calls one is checked", options.check_every);
+}
+
+std::function<void(const runtime::Mismatch&)> alarm_of(const Options& options,
+                                                       std::shared_ptr<const program::Program*> program) {
+  if (!options.on_mismatch) return {};
+  return [tell = options.on_mismatch, program = std::move(program)](const runtime::Mismatch& m) {
+    tell({(*program)->kernels[m.kernel].name, m.source, m.what});
+  };
+}
+
 namespace {
 
 std::shared_ptr<Engine> open(std::span<const uint8_t> bytes, const std::shared_ptr<void>& owner,
@@ -44,12 +57,15 @@ std::shared_ptr<Engine> open(std::span<const uint8_t> bytes, const std::shared_p
         "'{}' is a compiled program, whose dims were fixed when it was compiled; give the ranges to `stax compile "
         "--dim` instead",
         path);
+  require_valid_checks(options);
   auto program = std::make_shared<program::Program>(program::deserialize(bytes, path, owner));
   auto engine = std::make_shared<Engine>();
   engine->name = path;
   engine->warnings = program->warnings;
   runtime::ModuleOptions module_options;
   module_options.threads = options.threads;
+  module_options.check_every = options.check_every;
+  module_options.alarm = alarm_of(options, std::make_shared<const program::Program*>(program.get()));
   auto module = std::make_shared<runtime::Module>(program, runtime::open_cpu(*program), module_options);
   engine->module = module.get();
   engine->keep = std::move(module);

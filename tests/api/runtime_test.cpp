@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -60,6 +61,21 @@ int main(int argc, char** argv) {
     // Column 0: 0.5 * (-5 - 2 + 1 + 4) / 8 + 0.5
     if (n > 0) CHECK(std::abs(y[static_cast<size_t>(3 * (n - 1))] - 0.375f) < 1e-6f);
   }
+  stax::Options options;
+  options.check_every = 2;
+  options.on_mismatch = [](const stax::Mismatch& m) { std::printf("%s: %s\n", m.kernel.c_str(), m.what.c_str()); };
+  stax::Model checked = stax::Model::load(folder + "/dense.stax", options);
+  for (int k = 0; k < 3; ++k) checked.run({stax::view(x.data(), {50, 4})}, {stax::view(y.data(), {50, 3})});
+  CHECK(checked.statistics().checked_calls == 2);
+  CHECK(checked.statistics().mismatches == 0);
+  options.check_every = -1;
+  try {
+    stax::Model::load(folder + "/dense.stax", options);
+    CHECK(false);
+  } catch (const stax::Error& e) {
+    CHECK(std::strstr(e.what(), "check_every") != nullptr);
+  }
+
   stax::Model positions = stax::Model::load(folder + "/nonzero.stax");
   CHECK(positions.run({stax::Tensor::of<float>({3}, {0, 5, 0})})[0].data<int64_t>()[0] == 1);
 
