@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "loop/transform.h"
 #include "schedule/gpu_steps.h"
@@ -72,8 +73,10 @@ class TileScheduler {
           const Expr extent = form_.outer[static_cast<size_t>(axis)].extent;
           return symbolic::less_equal(extent.table().constant(least), extent);
         };
-        const Expr fit =
-            symbolic::logical_and(fills(axes_.rows, tile.least_rows), fills(axes_.columns, tile.least_columns));
+        Expr fit = symbolic::logical_and(fills(axes_.rows, tile.least_rows), fills(axes_.columns, tile.least_columns));
+        // Small tiles where large ones would leave most of the machine without a block.
+        if (&tile != std::end(kTiles) - 1)
+          fit = symbolic::logical_and(fit, fills_machine(form_, axes_, tile.rows, tile.columns, target_));
         v.guard = v.guard ? symbolic::logical_and(v.guard, fit) : fit;
         if (v.guard.is_constant(0)) continue;
         const bool always = v.guard.is_constant(1);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "loop/transform.h"
 #include "schedule/gpu_steps.h"
@@ -67,8 +68,10 @@ class MatrixScheduler {
           const Expr extent = form_.outer[static_cast<size_t>(axis)].extent;
           return symbolic::less_equal(extent.table().constant(least), extent);
         };
-        const Expr fit =
-            symbolic::logical_and(fills(axes_.rows, tile.least_rows), fills(axes_.columns, tile.least_columns));
+        Expr fit = symbolic::logical_and(fills(axes_.rows, tile.least_rows), fills(axes_.columns, tile.least_columns));
+        // Smaller tiles where the largest would leave most of the machine without a block.
+        if (&tile == std::begin(kTiles))
+          fit = symbolic::logical_and(fit, fills_machine(form_, axes_, tile.rows, tile.columns, target_));
         v.guard = v.guard ? symbolic::logical_and(v.guard, fit) : fit;
         if (v.guard.is_constant(0)) continue;
         const bool always = v.guard.is_constant(1);

@@ -65,4 +65,14 @@ std::optional<ContractionAxes> contraction_axes(const NestForm& form) {
   return ContractionAxes{m, n, right};
 }
 
+Expr fills_machine(const NestForm& form, const ContractionAxes& axes, int rows, int columns, const ir::Target& target) {
+  symbolic::ExprTable& table = form.outer.front().extent.table();
+  Expr blocks = table.constant(1);
+  for (size_t k = 0; k < form.outer.size(); ++k) {
+    const int axis = static_cast<int>(k), tile = axis == axes.rows ? rows : axis == axes.columns ? columns : 1;
+    blocks = blocks * symbolic::ceildiv(form.outer[k].extent, tile);
+  }
+  return symbolic::less_equal(table.constant((target.units + 1) / 2), blocks);
+}
+
 }  // namespace stax::schedule

@@ -29,6 +29,10 @@ struct ContractionAxes {
 };
 std::optional<ContractionAxes> contraction_axes(const NestForm& form);
 
+/// Whether tiles of that many rows and columns are blocks for half of the machine at least.
+symbolic::Expr fills_machine(const NestForm& form, const ContractionAxes& axes, int rows, int columns,
+                             const ir::Target& target);
+
 /// Tiles of results in registers of threads.
 std::vector<GpuVersion> tiled_contraction(const loop::Kernel& kernel, const ir::Target& target, const NestForm& form);
 /// Tiles multiplied by matrix instructions; none where the target has none for the types.
