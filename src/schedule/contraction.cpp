@@ -8,6 +8,7 @@
 // is on its way; where it is small, all of it is, and rows are read and written in the order of memory.
 #include <algorithm>
 
+#include "loop/access.h"
 #include "schedule/schedule.h"
 #include "schedule/step_list.h"
 
@@ -132,6 +133,25 @@ bool is_padded(const loop::Kernel& kernel, const NestForm& form) {
   return found && form.outer.size() > 2;
 }
 
+/// Whether all that is added are products of what padding leaves out, for all channels alike, and of an element of finite columns.
+bool can_skip(const loop::Kernel& kernel, const NestForm& form, ir::Scalar columns) {
+  bool all = is_padded(kernel, form) && kernel.buffers[static_cast<size_t>(columns->slot)].finite;
+  loop::visit(kernel.body, [&](const loop::Stmt& s) {
+    const auto* update = s->as<loop::Update>();
+    if (update == nullptr || !all) return;
+    const ir::Scalar value = update->value;
+    all = value->kind == ir::ScalarKind::kOp && value->op == ir::ScalarOp::kMul &&
+          std::any_of(value->args.begin(), value->args.end(), [&](ir::Scalar x) { return x == columns; }) &&
+          std::any_of(value->args.begin(), value->args.end(), [&](ir::Scalar x) {
+            if (x->kind != ir::ScalarKind::kOp || x->op != ir::ScalarOp::kSelect) return false;
+            const Expr condition = loop::condition_expr(x->args[0]);
+            return condition && !symbolic::depends_on(condition, form.reductions.back().var) &&
+                   x->args[2]->kind == ir::ScalarKind::kConstant && x->args[2]->bits == 0;
+          });
+  });
+  return all;
+}
+
 // What the rows of a tile are: neighbours along one axis, or points of all axes but the columns', numbered through. A point may be of any picture
 // and any line, so that tiles are full where lines are short; but each row of a tile then has an address of its own.
 enum class Rows : uint8_t { kOfAxis, kPoints };
@@ -235,24 +255,39 @@ class TileSchedule {
     constexpr int64_t kFewRows = 4, kManyChannels = 128;
     const Expr channels = form_.reductions.back().extent;
     const bool is_little = rows <= kFewRows || (channels.is_constant() && channels.constant() >= kManyChannels);
-    if (is_little && is_padded(kernel_, form_) && kernel_.buffers[static_cast<size_t>(columns_.columns->slot)].finite)
+    if (is_little && can_skip(kernel_, form_, columns_.columns))
       steps_.step("skip " + form_.reductions.back().var.symbol().name);
   }
 
   /// What is added to the sums comes from far away.
   void hint_at_addends(Expr row) {
     const Expr column = form_.outer[columns_.axis].var;
+    std::string sum = form_.reductions[0].var.symbol().name;
+    if (sum == group_) sum += "o";
     for (ir::Scalar load : form_.loads) {
       const bool is_factor =
           std::find(form_.inner_loads.begin(), form_.inner_loads.end(), load) != form_.inner_loads.end();
-      const auto along = stride_of(kernel_, load, column);
-      if (is_factor || !along || !along->is_constant(1)) continue;
+      const bool is_only = std::count_if(form_.loads.begin(), form_.loads.end(),
+                                         [&](ir::Scalar x) { return x->slot == load->slot; }) == 1;
+      if (is_factor || !is_only || !runs_along(load, column)) continue;
       const bool moves = std::any_of(form_.outer.begin(), form_.outer.end(), [&](const loop::For& f) {
         const auto s = stride_of(kernel_, load, f.var);
         return f.var != column && (!row || f.var == row) && !(s && s->is_constant(0));
       });
-      if (moves) steps_.step("hint " + std::to_string(load->slot) + " before " + form_.reductions[0].var.symbol().name);
+      if (moves) steps_.step("hint " + std::to_string(load->slot) + " before " + sum);
     }
+  }
+
+  /// Whether the load's place is known without data, and its last index alone moves with `column`, one element a step.
+  bool runs_along(ir::Scalar load, Expr column) const {
+    for (size_t k = 0; k < load->args.size(); ++k) {
+      const Expr e = ir::as_expr(load->args[k]);
+      if (!e) return false;
+      const auto form = symbolic::affine_in(e, column);
+      const bool is_last = k + 1 == load->args.size();
+      if (!form || !form->coefficient.is_constant(is_last ? 1 : 0)) return false;
+    }
+    return !load->args.empty() && kernel_.buffers[static_cast<size_t>(load->slot)].strides.empty();
   }
 
   void move_group_inside(const std::vector<std::string>& loops) {

@@ -250,6 +250,32 @@ TEST(Versions, OfContractionsMeanTheSame) {
       spell(kMatmul, {{"for i in n", "for i in 1"}, {"f32 [n, k]", "f32 [1, k]"}, {"f32 [n, m]", "f32 [1, m]"}}));
 }
 
+// What is added to the sums may be at a place that data decides, at several places, or one number.
+TEST(Versions, OfContractionsTakeAnyAddend) {
+  for (const char* addend :
+       {"load3[i, j]", "load3[{load4[]}, j]", "add(load3[i, j], load3[0, j])", "load3[i, 0]", "load3[0, j]"}) {
+    const std::string text = fmt::format(R"(kernel @sum contraction {{
+      param n 0 .. 1000
+      argument 0 @x f32 [n, 6]
+      argument 1 @w f32 [6, 64]
+      argument 2 @y f32 [n, 64] written
+      argument 3 @z f32 [n, 64]
+      argument 4 @at i64 []
+      local 5 @acc f32 [] written
+      for i in n {{ for j in 64 {{ allocate 5 {{
+        %5[] = 0.0:f32
+        for r in 6 {{ %5[] sum= mul(load0[i, r], load1[r, j]) }}
+        %2[i, j] = add(load5[], {})
+      }} }} }}
+    }})",
+                                         addend);
+    for (const Version& v : versions_of(parse_kernel(text), text)) {
+      EXPECT_TRUE(has_vector(v.kernel)) << v.schedule;
+      EXPECT_TRUE(v.refused.empty()) << addend << ": " << v.refused[0];
+    }
+  }
+}
+
 TEST(Versions, RunInParallelAndInLanesWhereTheyCan) {
   for (const std::string& text : {std::string(kMap), kRowSum, kColumnSum, std::string(kMatmul)}) {
     const Kernel naive = parse_kernel(text);
