@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bisect/compare.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

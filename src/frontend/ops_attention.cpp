@@ -150,6 +150,7 @@ Heads heads_of(Node& n, int k, const char* attribute) {
 
 void import_attention(Node& n) {
   Builder& b = n.b();
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   AttentionSpec s;
   s.result = n.dtype();
   const DType work = ir::compute_type(s.result);
@@ -280,6 +281,8 @@ void import_rotary_embedding(Node& n) {
 ///   S *= exp(decay);  v' = beta * (v - S^T k), or v;  S += k v'^T;  y = scale * q^T S
 void import_linear_attention(Node& n) {
   Builder& b = n.b();
+  n.require(ir::is_float(n.dtype()), 0, "a float");
+  if (n.has(3)) need_rank(n, 3, 4, 4);
   const std::string rule = n.text("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta", delta = rule == "delta" || rule == "gated_delta";
   if (!gated && !delta && rule != "linear")
@@ -297,7 +300,8 @@ void import_linear_attention(Node& n) {
     check_equal(b, h->batch(b), batch, "batches of query, key and value");
     check_equal(b, h->length(b), steps, "lengths of query, key and value");
   }
-  Value *past = n.optional(3), *decay = n.optional(4), *beta = n.optional(5);
+  Value *past = n.optional(3), *decay = n.has(4) ? n.input_of_rank(4, 3) : nullptr,
+        *beta = n.has(5) ? n.input_of_rank(5, 3) : nullptr;
   if (gated != (decay != nullptr)) n.fault("decay belongs to the gated rules, and only to them");
   if (delta != (beta != nullptr)) n.fault("beta belongs to the delta rules, and only to them");
   const DType state_type = past ? past->type.dtype : t;

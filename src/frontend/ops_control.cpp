@@ -170,7 +170,8 @@ ScanOperands scan_operands(Node& n, const onnx::GraphProto& body, int first) {
     n.fault("its attribute 'num_scan_inputs' is " + std::to_string(scanned));
   ScanOperands operands;
   for (int k = first; k < n.input_count(); ++k) {
-    n.rank(k);
+    if (n.rank(k) == 0 && k >= first + states)
+      n.fault("its input '" + n.input(k)->name + "' is a scalar, which has no axis to scan");
     (k < first + states ? operands.states : operands.scanned).push_back(n.input(k));
   }
   return operands;
@@ -203,6 +204,8 @@ void import_scan_8(Node& n) {
   const onnx::GraphProto& body = body_of(n, "body");
   if (n.has(0)) n.unsupported("lengths of its own for each item of the batch");
   const ScanOperands operands = scan_operands(n, body, 1);
+  for (int k = 1; k < n.input_count(); ++k)
+    need_rank(n, k, k - 1 < static_cast<int>(operands.states.size()) ? 1 : 2);  // the batch, and what is scanned
   const auto directions = n.integers("directions");
   const Expr batch = operands.scanned[0]->type.extents.at(0);
   std::vector<ScanAxis> axes;

@@ -229,7 +229,8 @@ void import_causal_conv_with_state(Node& n) {
 void import_deform_conv(Node& n) {
   Builder& b = n.b();
   const int rank = need_rank(n, 0, 3), spatial = rank - 2;
-  Value *x = n.input(0), *w = n.input(1), *offset = n.input(2), *mask = n.optional(4);
+  Value *x = n.input(0), *w = n.input(1), *offset = n.input_of_rank(2, rank);
+  Value* mask = n.has(4) ? n.input_of_rank(4, rank) : nullptr;
   const DType t = n.dtype(), work = product_accumulator(t);
   const int64_t group = n.integer("group", 1), offset_group = n.integer("offset_group", 1);
   check_convolution(n, x, w, group);

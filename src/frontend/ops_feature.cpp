@@ -92,6 +92,7 @@ void import_array_feature_extractor(Node& n) {
   Builder& b = n.b();
   Value* x = n.input(0);
   n.require(ir::is_integer(n.dtype(1)), 1, "an integer");
+  need_rank(n, 0, 1);
   Value* places = b.reshape(n.input(1), {b.product(n.input(1)->type.extents)});
   if (n.rank(0) == 1) x = b.reshape(x, {one_of(b), x->type.extents[0]});
   n.output(0, b.gather(x, places, -1));

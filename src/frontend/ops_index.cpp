@@ -182,6 +182,7 @@ void import_tensor_scatter(Node& n) {
   Value* update = n.input_of_rank(1, rank);
   n.same_dtype(0, 1);
   Value* positions = n.has(2) ? index_operand(n, 2) : nullptr;
+  if (positions) need_rank(n, 2, 1, 1);
   const int axis = n.axis(n.integer("axis", -2), rank);
   const std::string mode = n.text("mode", "linear");
   if (mode != "linear" && mode != "circular") n.fault("its attribute 'mode' is '" + mode + "', not linear or circular");

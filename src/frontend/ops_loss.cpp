@@ -68,6 +68,7 @@ void import_negative_log_likelihood(Node& n) {
 }
 
 void import_softmax_cross_entropy(Node& n) {
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   need_rank(n, 0, 2);
   Value* log_probability = log_softmax(n.b(), n.input(0), 1);
   n.output(0, loss_of(n, log_probability, {n.input(1), n.optional(2), n.integer("ignore_index")}));

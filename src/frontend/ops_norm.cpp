@@ -145,6 +145,7 @@ Normalized rms_norm(Builder& b, Value* x, int first_axis, double epsilon, Value*
 namespace {
 
 void import_layer_normalization(Node& n) {
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   Value* x = n.input(0);
   const DType stash = n.dtype_attribute("stash_type", DType::kF32);
   const Normalized r =
@@ -155,12 +156,14 @@ void import_layer_normalization(Node& n) {
 }
 
 void import_rms_normalization(Node& n) {
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   Value* x = n.input(0);
   n.output(0, rms_norm(n.b(), x, axis_of(n, n.integer("axis", -1), x), n.real("epsilon", 1e-5), n.input(1)).y);
 }
 
 /// ONNX Runtime's name of RMSNormalization before ONNX had it; the second result is 1 / rms.
 void import_simplified_layer_normalization(Node& n) {
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   Value* x = n.input(0);
   const Normalized r = rms_norm(n.b(), x, axis_of(n, n.integer("axis", -1), x), n.real("epsilon", 1e-5), n.input(1));
   n.output(0, r.y);
@@ -169,8 +172,9 @@ void import_simplified_layer_normalization(Node& n) {
 
 void import_instance_normalization(Node& n) {
   Builder& b = n.b();
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   need_rank(n, 0, 2);
-  Value *x = n.input(0), *scale = n.input(1), *bias = n.input(2);
+  Value *x = n.input(0), *scale = n.input_of_rank(1, 1), *bias = n.input_of_rank(2, 1);
   const DType t = n.dtype(), work = ir::compute_type(t);
   check_equal(b, b.extent(scale, 0), n.extent(0, 1), "length of scale and number of channels");
   check_equal(b, b.extent(bias, 0), n.extent(0, 1), "length of bias and number of channels");
@@ -187,8 +191,10 @@ void import_instance_normalization(Node& n) {
 /// The channels are viewed as [groups, channels of a group].
 void import_group_normalization(Node& n) {
   Builder& b = n.b();
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   need_rank(n, 0, 2, tensor::kMaxRank - 1);
-  Value *x = n.input(0), *scale = n.input(1), *bias = n.input(2);
+  for (int k : {1, 2}) n.same_dtype(0, k);
+  Value *x = n.input(0), *scale = n.input_of_rank(1, 1), *bias = n.input_of_rank(2, 1);
   const DType t = n.dtype(), work = ir::compute_type(t);
   const std::optional<int64_t> groups = n.integer("num_groups");
   if (!groups || *groups < 1) n.fault("num_groups has to be 1 or more");
@@ -283,6 +289,7 @@ void import_batch_normalization(Node& n) {
 /// A row of zeros stays zero.
 void import_lp_normalization(Node& n) {
   Builder& b = n.b();
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   Value* x = n.input(0);
   const DType t = n.dtype(), work = ir::compute_type(t), sum = sum_accumulator(t);
   const int axis = axis_of(n, n.integer("axis", -1), x);
@@ -305,6 +312,7 @@ void import_lp_normalization(Node& n) {
 /// (x - mean) / (deviation + 1e-9): the small number is the one in ONNX's definition of this function.
 void import_mean_variance_normalization(Node& n) {
   Builder& b = n.b();
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   Value* x = n.input(0);
   const DType t = n.dtype(), work = ir::compute_type(t);
   std::vector<int> axes;

@@ -81,10 +81,12 @@ Scalar requantized(Body& body, DType t, Scalar sum, Scalar multiplier, Scalar ze
 }
 
 void import_mat_mul_integer(Node& n) {
+  for (int k : {0, 1}) need_rank(n, k, 1);
   n.output(0, multiply(n, {n.input(0), n.input(1), n.optional(2), n.optional(3)}, {}));
 }
 
 void import_q_linear_mat_mul(Node& n) {
+  for (int k : {0, 3}) need_rank(n, k, 1);
   Factors f{n.input(0), n.input(3), n.optional(2), n.optional(5), n.input(1), n.input(4)};
   Value *scale = n.input(6), *zero = n.optional(7);
   const DType t = zero ? zero->type.dtype : n.dtype();
@@ -150,6 +152,7 @@ void import_q_gemm(Node& n) {
 Convolution integer_convolution(Node& n, Value* x, Value* w, Value* zero_x, Value* zero_w) {
   Builder& b = n.b();
   Convolution c;
+  if (zero_x) n.same_dtype(0, 2);
   c.group = n.integer("group", 1);
   check_convolution(n, x, w, c.group);
   check_parameter(n, zero_x, one_of(b), "zero point of the input");
@@ -176,6 +179,7 @@ Convolution integer_convolution(Node& n, Value* x, Value* w, Value* zero_x, Valu
 }
 
 void import_conv_integer(Node& n) {
+  for (int k : {0, 1}) n.require(ir::is_integer(n.dtype(k)), k, "an integer");
   Value *w = n.input(1), *x = n.input_of_rank(0, need_rank(n, 1, 3));
   n.output(0, convolve(n.b(), integer_convolution(n, x, w, n.optional(2), n.optional(3))));
 }

@@ -149,6 +149,7 @@ Recurrence::Recurrence(Node& node, int gate_count) : n(node), b(node.b()), gates
     n.fault("direction has to be forward, reverse or bidirectional, not " + direction);
   directions = static_cast<int>(backwards.size());
   batch_first = n.integer("layout", 0) != 0;
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   x = n.input_of_rank(0, 3);
   w = n.input_of_rank(1, 3);
   r = n.input_of_rank(2, 3);

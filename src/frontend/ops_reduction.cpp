@@ -271,6 +271,7 @@ void import_arg_min(Node& n) { arg_extreme(n, Combiner::kArgMinFirst, Combiner::
 void scan(Node& n, Combiner combiner) {
   Builder& b = n.b();
   Value* x = n.input(0);
+  if (x->type.has_static_rank()) need_rank(n, 0, 1);
   const DType t = n.dtype();
   Value* wide = as_type(b, x, ir::compute_type(t));
   const auto along = [&](int axis) {

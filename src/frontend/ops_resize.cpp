@@ -276,6 +276,8 @@ void plan_extents(Node& n, Resize& r, const std::vector<int>& axes, Value* scale
                   const std::vector<double>& constant_scales, Value* sizes) {
   Builder& b = n.b();
   const size_t count = axes.size();
+  if (scales != nullptr && (!scales->type.has_static_rank() || scales->type.static_rank() != 1))
+    n.fault("its input '" + scales->name + "' has to be a list of scales");
   r.extents = r.x->type.extents;
   std::vector<Along> all(count);
   for (size_t k = 0; k < count; ++k) all[k] = {axes[k], r.x->type.extents[axes[k]], {}, false, {}, {}, {}};

@@ -101,7 +101,7 @@ void import_stft(Node& n) {
   x = x->type.has_static_rank() && x->type.static_rank() == 2
           ? b.reshape(x, {b.extent(x, 0), b.extent(x, 1), one_of(b)})
           : n.input_of_rank(0, 3);
-  Value* window = n.optional(2);
+  Value* window = n.has(2) ? n.input_of_rank(2, 1) : nullptr;
   const DType type = n.dtype(), t = product_accumulator(type);
   const Expr step = n.exact_ints(n.input(1), 1, {1, symbolic::kMaxExtent})[0];
   const Expr signal = b.extent(x, 1), channels = b.extent(x, 2);

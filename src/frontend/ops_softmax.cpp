@@ -48,6 +48,7 @@ Value* hardmax(Builder& b, Value* x, int axis) {
 
 void along_axis(Node& n, Value* (*f)(Builder&, Value*, int)) {
   Builder& b = n.b();
+  n.require(ir::is_float(n.dtype()), 0, "a float");
   Value* x = n.input(0);
   if (n.opset() >= 13) {
     n.output(0, keep_rank(f(b, x, axis_of(n, n.integer("axis", -1), x)), x));

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "support/error.h"
 #include "tensor/graph.h"
 
 namespace stax::tensor {
@@ -122,7 +123,9 @@ class Builder {
   /// A view of run-time rank as a value that ops take: itself.
   int rank(const Value* v) const { return v->type.static_rank(); }
   Expr extent(const Value* v, int axis) const {
-    return v->type.extents[axis < 0 ? axis + v->type.extents.size() : axis];
+    const int rank = static_cast<int>(v->type.extents.size()), at = axis < 0 ? axis + rank : axis;
+    STAX_ASSERT(at >= 0 && at < rank, "axis {} of '{}', which has rank {}", axis, v->name, rank);
+    return v->type.extents[static_cast<size_t>(at)];
   }
 
  private:
