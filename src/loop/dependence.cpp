@@ -112,6 +112,14 @@ class Equations {
     // A product, or a sum inside another function, is not taken apart further.
   }
 
+  // The x of x / m, given that and x % m, which may be written with what differs from x by a multiple of m; null where there is none.
+  static Expr dividend(Expr quotient, Expr remainder) {
+    const Expr x = remainder.args()[0], m = remainder.args()[1];
+    if (quotient == symbolic::floordiv(x, m)) return x;
+    if (quotient.kind() != ExprKind::kFloorDiv || quotient.args()[1] != m) return {};
+    return symbolic::mod(quotient.args()[0], m) == remainder ? quotient.args()[0] : Expr{};
+  }
+
   // x / m and x % m are known to be equal on both sides -> x is.
   void recombine() {
     for (size_t i = 0; i < equal_.size(); ++i) {
@@ -119,14 +127,13 @@ class Equations {
       if (left.kind() != ExprKind::kMod || right.kind() != ExprKind::kMod) continue;
       const Expr m = left.args()[1];
       if (right.args()[1] != m || is_varying(m) || !left_scope_.is_nonzero(m)) continue;
-      const Expr x = left.args()[0], y = right.args()[0];
-      for (const auto& [quotient_left, quotient_right] : equal_) {
-        if (quotient_left == symbolic::floordiv(x, m) && quotient_right == symbolic::floordiv(y, m)) {
-          pending_.emplace_back(x, y);
-          // x itself may be a quotient that the next remainder needs.
-          if (std::find(equal_.begin(), equal_.end(), std::pair(x, y)) == equal_.end()) learn(x, y);
-          break;
-        }
+      for (size_t k = 0; k < equal_.size(); ++k) {
+        const Expr x = dividend(equal_[k].first, left), y = dividend(equal_[k].second, right);
+        if (!x || !y) continue;
+        pending_.emplace_back(x, y);
+        // x itself may be a quotient that the next remainder needs.
+        if (std::find(equal_.begin(), equal_.end(), std::pair(x, y)) == equal_.end()) learn(x, y);
+        break;
       }
     }
   }

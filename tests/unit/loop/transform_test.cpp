@@ -106,6 +106,20 @@ TEST(Fuse, KeepsTheResults) {
   expect_illegal(kMatmul, "fuse j r -> f", "fuse j r", "loop r");
 }
 
+// Points of an image of 20 columns in tiles of 8: the remainder is written without the one inside, whose multiples of 40 are multiples of 20.
+TEST(Parallelize, KnowsARemainderByItsQuotient) {
+  const std::string points = R"(kernel @points map {
+    param n 0 .. 100
+    argument 0 @x f32 [2, 20, n] written
+    for p in n * 5 { for q in 8 { %0[floordiv(q + mod(p, 5) * 8, 20), mod(p * 8 + q, 20), floordiv(p, 5)] = 1.0:f32 } }
+  })";
+  expect_schedule(points, "parallelize p");
+  std::string overlapping = points;
+  overlapping.replace(overlapping.find("mod(p, 5) * 8"), 13, "mod(p, 5) * 4");
+  overlapping.replace(overlapping.find("mod(p * 8 + q, 20)"), 18, "mod(p * 4 + q, 20)");
+  expect_illegal(overlapping, "parallelize p", "parallelize p", "loop p");
+}
+
 TEST(Tile, KeepsTheResults) {
   expect_schedule(kMap, "tile i j 4 8 -> io jo ii ji");
   expect_schedule(kMatmul, "tile i j 4 8 -> io jo ii ji guard; sink ii; sink ji; fuse io jo -> p; parallelize p");
