@@ -171,7 +171,9 @@ TEST(Repro, IsReadAsItWasWritten) {
   EXPECT_TRUE(is_repro("// a comment\n\n" + text));
   EXPECT_FALSE(is_repro(repro.model));
   const Repro read = parse_repro("// a comment\n" + text);
-  EXPECT_EQ(print(read), text);
+  EXPECT_EQ(read.notes, std::vector<std::string>{"a comment"}) << "what is said to the reader stays";
+  EXPECT_EQ(print(parse_repro(print(read))), print(read));
+  EXPECT_EQ(print(parse_repro(text)), text);
   EXPECT_EQ(read.fault, repro.fault);
   for (const char* wrong : {"stax_repro 2\n", "stax_repro 1\npass a\nfault \"\"\n", "stax_repro 1\nmodel\n", ""})
     EXPECT_THROW(parse_repro(wrong), UserError) << wrong;
