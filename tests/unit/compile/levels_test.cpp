@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each kernel at each level: the tensor interpreter says what an op means; the naive loop nest, the nest under each of its schedules, and
 // machine code have to give the same. Results are poisoned before, and lie against pages that cannot be touched.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "loop/passes.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ways to reach memory: contiguous, strided, gathered, guarded, local; with nothing out of bounds touched.
+#include <fmt/format.h>
+
 #include "unit/emit/compare.h"
 
 namespace stax::emit {

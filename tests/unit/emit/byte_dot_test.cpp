@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dot products of bytes: what machines do in one instruction, and what those without it do, against the loops that define them.
+#include <fmt/format.h>
+
 #include "loop/passes.h"
 #include "loop/transform.h"
 #include "unit/emit/compare.h"

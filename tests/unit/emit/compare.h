@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The same kernel on the same data in machine code and in the interpreter.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <functional>
 #include <map>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Thread kernels made by hand, their text assembled for CUDA and HIP, and run on OpenCL.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

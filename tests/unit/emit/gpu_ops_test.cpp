@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar operations and casts of every type in the C dialects: run on OpenCL against ir/scalar.h, assembled for CUDA and HIP.
+#include <fmt/format.h>
+
 #include "ir/math_table.h"
 #include "unit/emit/compare.h"
 #include "unit/emit/gpu_kernel.h"

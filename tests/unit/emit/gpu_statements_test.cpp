@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statements of thread IR in the C dialects: run on OpenCL against plain loops, assembled for CUDA and HIP without a byte of stack.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <random>
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elementary functions as machine code: the stated error holds on every instruction set. All 2^32 floats with STAX_SLOW_TESTS=1.
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
 #include <cstdlib>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every scalar operation and cast on every type, in vectors and in scalar code, on ordinary and on special values.
+#include <fmt/format.h>
+
 #include "ir/math_table.h"
 #include "unit/emit/compare.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every scalar operation of every dtype, and every conversion, as PTX.
+#include <fmt/format.h>
+
 #include "ir/math_table.h"
 #include "unit/emit/ptx_fixture.h"
 

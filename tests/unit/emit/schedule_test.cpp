@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels under random schedules: whatever nest comes out, machine code does what the interpreter does.
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <set>
 

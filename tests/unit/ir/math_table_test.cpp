@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs of the table, run on the host.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The OpenCL device by itself, on programs made by hand.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -2,6 +2,7 @@
 // What the schedulers see of a nest, and that whatever they choose is legal, parallel where it can be, and means the same.
 #include "schedule/schedule.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

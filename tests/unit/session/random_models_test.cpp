@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole random graphs through the whole compiler: results as the tensor interpreter gives them, the same bits with any number of threads and of
 // callers, at shapes in any order.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/error.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "support/diagnostic.h"
