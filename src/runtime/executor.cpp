@@ -347,7 +347,8 @@ const LaunchVersion& Context::choose(const LaunchStep& s) const {
     if ((version.necessary == kNone || value(version.necessary) != 0) && !demoted(version)) return version;
   }
   size_t k = 0;
-  while (k + 1 < s.versions.size() && (value(s.versions[k].guard) == 0 || demoted(s.versions[k]))) ++k;
+  const auto fits = [&](const LaunchVersion& v) { return v.guard == kNone || value(v.guard) != 0; };
+  while (k + 1 < s.versions.size() && (!fits(s.versions[k]) || demoted(s.versions[k]))) ++k;
   return s.versions[k];
 }
 
