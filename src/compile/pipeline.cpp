@@ -9,6 +9,8 @@ namespace stax::compile {
 
 void optimize(tensor::Graph& graph, const PassContext& context) {
   const bool on_cpu = !ir::find_target(context.target).is_gpu;
+  // Extents that weights decide are numbers, for bounds, strides and tiles below. Before anything else reads extents.
+  run_pass("fix_known_extents", tensor::fix_known_extents, graph, context);
   // Importers spell operators literally; one form for each meaning makes everything below simpler.
   run_pass("canonicalize", tensor::canonicalize, graph, context);
   // Quantized factors as they are stored. Before constants are folded, which makes floats of them.

@@ -5,6 +5,10 @@
 
 namespace stax::tensor {
 
+// fix_known_extents: dims of inputs for which the checks leave one size are that number everywhere, in the input's type too, which then refuses every other
+//   size; checks that are settled by it go.
+bool fix_known_extents(Graph& graph);
+
 // canonicalize: one form per meaning; never needed for correctness.
 //   ensures: Computes that copy their operand index by index are gone; Computes whose index map is a plain reinterpretation
 //   (row-major order kept) are Reshapes; chains of Reshapes are one; nested selects on proved conditions are resolved.

@@ -460,8 +460,9 @@ TEST_F(PassesTest, OperandsOfOpsWithoutBodiesStay) {
 
 TEST_F(PassesTest, RandomGraphsSayTheSameAfterEachPass) {
   using Pass = std::pair<const char*, bool (*)(Graph&)>;
-  const std::array<Pass, 9> passes{Pass{"canonicalize", canonicalize},
+  const std::array<Pass, 10> passes{Pass{"canonicalize", canonicalize},
                                    {"fold_constants", fold_constants},
+                                   {"fix_known_extents", fix_known_extents},
                                    {"eliminate_common_subexpressions", eliminate_common_subexpressions},
                                    {"eliminate_dead_ops", eliminate_dead_ops},
                                    {"assign_layouts", assign_layouts},
