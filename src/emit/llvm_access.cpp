@@ -197,6 +197,9 @@ Value* KernelEmitter::load(const Place& place) {
     with_reversed(place, [&](const Place& rising) { result = reversed(load(rising)); });
     return result;
   }
+  if (const auto known = turned_.find({place.slot, place.linear.node()});
+      known != turned_.end() && place.lanes == nullptr)
+    return known->second;
   const int width = vector_->range.width;
   llvm::Type* type = lanes_.memory_type(t, width);
   Value* mask = vector_->mask;

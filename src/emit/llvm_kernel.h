@@ -115,7 +115,9 @@ class KernelEmitter {
 
   // llvm_loops.cpp
   void emit_unrolled(const loop::For& s, int64_t count);
-  bool emit_byte_dot(const loop::For& s);  // llvm_byte_dot.cpp
+  bool emit_byte_dot(const loop::For& s);               // llvm_byte_dot.cpp
+  void load_turned(const loop::For& s, int64_t count);  // llvm_turned.cpp
+  void transpose(std::vector<llvm::Value*>& rows);
   void emit_vector(const loop::For& s);
   bool can_vectorize(const loop::For& s);
   int width_of(const loop::For& s) const;
@@ -186,6 +188,8 @@ class KernelEmitter {
   std::vector<Storage> storage_;
   loop::LoopScope loops_;     // those around, with resolved extents
   Vector* vector_ = nullptr;  // null: scalar code
+  std::map<std::pair<int, const symbolic::ExprNode*>, llvm::Value*>
+      turned_;  // by slot and place: loaded for several iterations together
   std::vector<std::unordered_map<const ir::ScalarNode*, llvm::Value*>> memo_;
   std::unordered_map<const ir::ScalarNode*, bool> guarded_;
 };

@@ -84,11 +84,13 @@ void KernelEmitter::emit(const loop::For& s) {
 }
 
 void KernelEmitter::emit_unrolled(const loop::For& s, int64_t count) {
+  load_turned(s, count);
   for (int64_t i = 0; i < count; ++i) {
     index_.replace(s.var, kernel_.context->exprs.constant(i));
     emit(s.body);
     index_.restore(s.var);
   }
+  turned_.clear();
 }
 
 // The test is at the end: what the body always evaluates can be hoisted in front of the loop.

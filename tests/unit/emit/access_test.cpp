@@ -48,6 +48,34 @@ TEST(Access, StridesFromParameters) {
   }
 }
 
+TEST(Access, BlocksWithRowsAndColumnsExchanged) {
+  for (const char* type : {"f32", "f64", "u8", "i16", "bool", "f16", "i64"}) {
+    for (int rows : {8, 9, 12, 16, 17}) {
+      // The last row of x ends where memory does; what a select keeps from being read is not there at all.
+      Comparison comparison(fmt::format(R"(kernel @turned map {{
+        param m 0 .. 1000
+        param n 0 .. 1000
+        argument 0 @x {0} [m, n*{1}]
+        argument 1 @few {0} [m]
+        argument 2 @y {0} [n*{1}, m] written
+        argument 3 @z {0} [n*{1}, m] written
+        for j in n {{
+          for i in m vector 16 {{ for k in {1} unrolled {{ %2[j*{1} + k, i] = load0[i, j*{1} + k] }} }}
+          for i2 in m vector 16 {{ for k2 in {1} unrolled {{
+            %3[j*{1} + k2, i2] = select(cast<bool>([less(k2 + j, 3)]), load0[i2, j*{1} + k2 + 1 - less(j*{1} + k2, 1)], load1[i2])
+          }} }}
+        }}
+      }})",
+                                        type, rows));
+      for (int64_t m : {0, 1, 15, 16, 17, 40})
+        for (int64_t n : {0, 1, 3}) {
+          comparison.check({m, n}, static_cast<uint64_t>(m * 7 + n));
+          if (HasFatalFailure()) return;
+        }
+    }
+  }
+}
+
 TEST(Access, DivisionAndModulo) {
   Comparison comparison(R"(kernel @fold map {
     param n 0 .. 1000
