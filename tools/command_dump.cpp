@@ -232,6 +232,7 @@ int dump(const DumpOptions& o) {
                   [](const std::string& s) { return s == "import" || s == "tensor"; }))
     return 0;
   compile::Compiled compiled = compile::build_program(*graph, target);
+  compile::place_loops_side_by_side(*compiled.program, compiled.origin);
   compile::plan_memory(*compiled.program);
   std::optional<program::AtShape> shape;
   if (!o.at.empty()) shape.emplace(*compiled.program, parse_at(o.at));

@@ -63,6 +63,8 @@ Compiled compile_optimized(tensor::Graph& graph, const CompileOptions& options) 
   // Lowers each op to naive loops, schedules them, and shares kernels of equal text.
   // From here on: a program of steps; no tensor IR.
   run_step("build_program", [&] { compiled = build_program(graph, target); });
+  // Before memory is planned: what loops that may run at the same time read has to live until the last of them is done.
+  run_step("place_loops_side_by_side", [&] { place_loops_side_by_side(*compiled.program, compiled.origin); });
   // From here on: every value has a place, given as an expression of the shape.
   run_step("plan_memory", [&] { plan_memory(*compiled.program); });
   run_step("verify_program", [&] { program::verify(*compiled.program); });

@@ -79,7 +79,14 @@ class Planner {
     BlockSpec& block = p_.blocks[number];
     size_t steps = block.steps.size();
     std::map<ValueRef, size_t> last;
-    for (size_t s = 0; s < steps; ++s) uses_of_step(block.steps[s], [&](ValueRef v) { last[root_of(p_, v)] = s; });
+    for (size_t s = 0; s < steps; ++s) {
+      size_t until = s;  // loops side by side may run at the same time
+      while (const auto* loop = std::get_if<LoopStep>(&block.steps[until])) {
+        if (!loop->beside_next) break;
+        ++until;
+      }
+      uses_of_step(block.steps[s], [&](ValueRef v) { last[root_of(p_, v)] = until; });
+    }
     auto escapes = [&](ValueRef v) {
       ValueRef r = root_of(p_, v);
       if (p_.values[r].storage == Storage::kArena || p_.values[r].storage == Storage::kOwned)

@@ -151,6 +151,7 @@ class Printer {
     } else if (const auto* c = std::get_if<CheckStep>(&s)) {
       text += " " + expr(c->condition) + " else \"" + c->message + "\"";
     } else {
+      if (const auto* loop = std::get_if<LoopStep>(&s); loop && loop->beside_next) text += " beside the next";
       for_each_operand(s, [&](ValueRef v) { text += fmt::format(" %{}", v); });
       for_each_result(s, [&](ValueRef v) { text += " -> " + value(v); });
     }

@@ -162,6 +162,7 @@ struct LoopStep {
   std::vector<ValueRef> results;             // carried.., scanned..
   std::vector<ExtentBinding> bindings;       // output = result number; scanned results: axis 0 is the trip count
   std::string source;
+  bool beside_next = false;  // the next step is a loop that needs nothing of this one: both may run at the same time
 };
 enum class SequenceOp : uint8_t { kConstruct, kInsert, kErase, kAt, kLength, kSplit, kConcat };
 struct SequenceStep {

@@ -18,7 +18,7 @@ namespace stax::program {
 namespace {
 
 constexpr char kMagic[8] = {'S', 'T', 'A', 'X', 'P', 'R', 'O', 'G'};
-constexpr uint32_t kFormat = 5;
+constexpr uint32_t kFormat = 6;
 constexpr size_t kHeader = 32;
 
 template <class T>
@@ -201,7 +201,7 @@ void exact(A& a, IfStep& v) {
 }
 template <class A>
 void exact(A& a, LoopStep& v) {
-  all(a, v.trip_count, v.condition, v.initial, v.body, v.body_bindings, v.results, v.bindings, v.source);
+  all(a, v.trip_count, v.condition, v.initial, v.body, v.body_bindings, v.results, v.bindings, v.source, v.beside_next);
 }
 template <class A>
 void exact(A& a, SequenceStep& v) {

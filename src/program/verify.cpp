@@ -99,6 +99,7 @@ class Verifier {
       make(v);
     }
     size_t segment = 0;
+    std::vector<ValueRef> beside;  // results of loops that may run at the same time: none of these loops has them
     enter(b.segments[0]);
     for (size_t s = 0; s < b.steps.size(); ++s) {
       const Step& step = b.steps[s];
@@ -133,7 +134,14 @@ class Verifier {
         if (allocated_before) computed_expr(p_.values[v].bytes);
       });
       std::visit([this](const auto& exactly) { exact(exactly); }, step);
-      for_each_result(step, [&](ValueRef v) { make(v); });
+      for_each_result(step, [&](ValueRef v) { beside.push_back(v); });
+      if (const auto* loop = std::get_if<LoopStep>(&step); loop && loop->beside_next) {
+        const auto* next = s + 1 < b.steps.size() ? std::get_if<LoopStep>(&b.steps[s + 1]) : nullptr;
+        STAX_ASSERT(next && loop->bindings.empty() && next->bindings.empty(), "a loop beside what is no loop");
+        continue;
+      }
+      for (ValueRef v : beside) make(v);
+      beside.clear();
     }
     while (segment + 1 < b.segments.size()) enter(b.segments[++segment]);
     for (ValueRef v : b.outputs) use(v), sized(v);

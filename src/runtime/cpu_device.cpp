@@ -48,6 +48,7 @@ class CpuDevice final : public HostDevice {
   std::string name() const override { return isa_; }
   void launch(const Launch& l) override {
     const Kernel& kernel = kernels_[l.kernel];
+    if (l.worker >= 0) return run(kernel, l, 0, l.iterations, l.worker);
     int wanted = l.iterations > 1 ? l.workers->worth(l.work) : 1;
     l.workers->reserve(wanted > 1 ? l.workers->pool().threads() : 1, l.scratch_bytes);
     if (wanted <= 1) return run(kernel, l, 0, l.iterations, 0);

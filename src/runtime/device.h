@@ -35,6 +35,7 @@ struct Launch {
   int64_t work = 0;                 // about how many scalar operations all of it is
   int64_t scratch_bytes = 0;        // for local arrays, of each thread that runs it on the host
   HostWorkers* workers = nullptr;   // of the calling context, for devices whose kernels run on the host
+  int worker = -1;  // the calling thread, which runs all of it, with scratch reserved; -1: as many as it is worth
 };
 
 class Device {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "program/steps.h"
+#include "runtime/loop_replay.h"
 #include "support/error.h"
 
 namespace stax::runtime {
@@ -45,6 +46,10 @@ Shared::Shared(std::shared_ptr<const Program> p, std::shared_ptr<Device> d, Modu
   }
   upload_constants();
   find_results();
+  replayed.assign(program->blocks.size(), false);
+  for (const BlockSpec& block : program->blocks)
+    for (const Step& step : block.steps)
+      if (const auto* loop = std::get_if<LoopStep>(&step)) replayed[loop->body] = LoopReplay::fits(*this, *loop);
   find_placed_outputs();
 }
 
@@ -124,6 +129,7 @@ Context::Context(Shared& shared)
   owners_.resize(program_.values.size());
   sequences_.resize(program_.values.size());
   iteration_.assign(program_.blocks.size(), 0);
+  replays_.resize(program_.blocks.size());
   procedure_scratch_.resize(static_cast<size_t>(shared.pool.threads()));
   first_uses_.resize(program_.symbols.size());
   for (const BlockSpec& b : program_.blocks) arenas_.emplace_back(b.segments.size());
@@ -150,6 +156,8 @@ std::vector<std::optional<std::vector<int64_t>>> Context::output_extents(std::sp
   return result;
 }
 
+Context::~Context() = default;
+
 void Context::call(std::span<const Item> inputs, std::vector<Item>& outputs, CallStatistics* statistics, bool profile,
                    OutputPlaces* places) {
   statistics_ = statistics;
@@ -169,6 +177,8 @@ void Context::call(std::span<const Item> inputs, std::vector<Item>& outputs, Cal
     ~Release() {
       for (auto& o : c.owners_) o.reset();
       for (auto& s : c.sequences_) s.reset();
+      for (auto& r : c.replays_)
+        if (r) r->drop();
       c.host_results_.clear();
       c.host_operands_.clear();
     }
@@ -292,6 +302,7 @@ void Context::run_block(uint32_t number) {
     while (segment + 1 < block.segments.size() && block.segments[segment + 1].first_step == s)
       enter_segment(number, ++segment);
     const Step& step = block.steps[s];
+    if (std::holds_alternative<LoopStep>(step) && run_side_by_side(block, s)) continue;
     for (ValueRef v : results[s]) allocate_result(number, v, source_of(step));
     StepObserver* observer = shared_.options.observer;
     if (observer) observer->before(*this, number, s);
@@ -361,14 +372,30 @@ void Context::run_step(const LaunchStep& s) {
   if (const Fault fault = launch_counted(s, version); fault.failed) raise(fault, s.source);
 }
 
-Fault Context::launch(const LaunchStep& s, const LaunchVersion& version) {
-  params_.clear();
-  for (ExprRef e : s.params) params_.push_back(value(e));
+void Context::append_params(const LaunchStep& s, const LaunchVersion& version, std::vector<int64_t>& params) const {
+  for (ExprRef e : s.params) params.push_back(value(e));
   for (ExprRef e : version.divisors) {
     const Divisor d = divisor(value(e));
-    params_.push_back(d.multiplier);
-    params_.push_back(d.shift);
+    params.push_back(d.multiplier);
+    params.push_back(d.shift);
   }
+}
+
+void Context::describe(const LaunchStep& s, const LaunchVersion& version, Launch& launch) {
+  launch.kernel = version.kernel;
+  launch.iterations = value(version.iterations);
+  launch.work = value(s.work);
+  if (version.scratch_bytes != kNone) launch.scratch_bytes = value(version.scratch_bytes);
+  launch.workers = &workers_;
+  for (size_t k = 0; k < 3; ++k)
+    if (version.grid[k] != kNone) launch.grid[k] = value(version.grid[k]);
+  if (version.block != kNone) launch.block = value(version.block);
+  if (version.shared_bytes != kNone) launch.shared_bytes = value(version.shared_bytes);
+}
+
+Fault Context::launch(const LaunchStep& s, const LaunchVersion& version) {
+  params_.clear();
+  append_params(s, version, params_);
   std::vector<std::shared_ptr<void>>
       scratch;  // given back when the launch is under way: what follows on the device comes later
   for (ExprRef e : version.scratch) {
@@ -377,18 +404,10 @@ Fault Context::launch(const LaunchStep& s, const LaunchVersion& version) {
   }
   Fault fault;
   Launch launch;
-  launch.kernel = version.kernel;
+  describe(s, version, launch);
   launch.buffers = buffers_;
   launch.params = params_;
-  launch.iterations = value(version.iterations);
-  launch.work = value(s.work);
-  if (version.scratch_bytes != kNone) launch.scratch_bytes = value(version.scratch_bytes);
-  launch.workers = &workers_;
   launch.fault = shared_.unified ? &fault : static_cast<Fault*>(faults_.get()) + shared_.launch_numbers.at(&s);
-  for (size_t k = 0; k < 3; ++k)
-    if (version.grid[k] != kNone) launch.grid[k] = value(version.grid[k]);
-  if (version.block != kNone) launch.block = value(version.block);
-  if (version.shared_bytes != kNone) launch.shared_bytes = value(version.shared_bytes);
   try {
     shared_.device->launch(launch);
   } catch (const UserError& e) {

@@ -40,6 +40,8 @@ struct Shared {
   std::atomic<int64_t> calls{0};  // where some are checked
   /// By constant of the program: its place on the device.
   std::vector<void*> constants;
+  /// By block: it is the body of a loop that is replayed.
+  std::vector<bool> replayed;
   /// Launch steps in order, and the number of each: devices that are not unified keep a Fault for each.
   std::vector<const program::LaunchStep*> launches;
   std::unordered_map<const program::LaunchStep*, uint32_t> launch_numbers;
@@ -53,6 +55,7 @@ struct Shared {
 };
 
 using Sequence = std::vector<Tensor>;
+class LoopReplay;
 
 /// Where a value is.
 struct Place {
@@ -68,11 +71,13 @@ struct Place {
 class Context final : StepView {
  public:
   explicit Context(Shared& shared);
+  ~Context() override;
   void call(std::span<const Item> inputs, std::vector<Item>& outputs, CallStatistics* statistics, bool profile,
             OutputPlaces* places);
   std::vector<std::optional<std::vector<int64_t>>> output_extents(std::span<const Item> inputs);
 
  private:
+  friend class LoopReplay;
   using ExprRef = program::ExprRef;
   using ValueRef = program::ValueRef;
   struct Arena {
@@ -92,6 +97,11 @@ class Context final : StepView {
   void allocate_result(uint32_t block, ValueRef v, std::string_view source);
   void run_step(const program::LaunchStep& s);
   const program::LaunchVersion& choose(const program::LaunchStep& s) const;
+  /// Adds the parameters of a launch.
+  void append_params(const program::LaunchStep& s, const program::LaunchVersion& version,
+                     std::vector<int64_t>& params) const;
+  /// All of a launch but buffers, parameters and the fault record.
+  void describe(const program::LaunchStep& s, const program::LaunchVersion& version, Launch& launch);
   /// On `buffers_`; says what failed, on a unified device.
   Fault launch(const program::LaunchStep& s, const program::LaunchVersion& version);
   Fault launch_counted(const program::LaunchStep& s, const program::LaunchVersion& version);
@@ -129,6 +139,12 @@ class Context final : StepView {
   Place place_of(ValueRef v) const { return {data_[v], owners_[v], host_[v]}; }
   void set_place(ValueRef v, Place p);
   // ---- loops
+  bool replays(const program::LoopStep& s) const;
+  LoopReplay& replay(const program::LoopStep& s);
+  void run_trip_by_trip(const program::LoopStep& s);
+  /// The loops from `step` on that stand beside each other, all at the same time; `step` becomes the last of them. Does nothing and gives false where
+  /// one after the other is better.
+  bool run_side_by_side(const program::BlockSpec& block, uint32_t& step);
   struct Scan {  // results of iterations, one after the other, on the device
     std::vector<int64_t> extents;
     std::shared_ptr<void> memory;
@@ -169,8 +185,10 @@ class Context final : StepView {
   std::vector<std::shared_ptr<void>> owners_;
   std::vector<std::shared_ptr<const Sequence>> sequences_;
   std::vector<std::vector<Arena>> arenas_;
-  std::vector<const void*> host_;   // see Place
-  std::vector<int64_t> iteration_;  // by body block
+  std::vector<const void*> host_;                     // see Place
+  std::vector<int64_t> iteration_;                    // by body block
+  std::vector<std::unique_ptr<LoopReplay>> replays_;  // by body block, made when first entered
+  std::vector<LoopReplay*> beside_;                   // loops that run at the same time
   HostWorkers workers_;
   std::vector<procedures::Scratch> procedure_scratch_;  // by worker
   struct HostResult {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/executor.h"
+#include "runtime/loop_replay.h"
 #include "support/error.h"
 
 namespace stax::runtime {
@@ -25,7 +26,56 @@ void Context::run_step(const IfStep& s) {
   }
 }
 
+bool Context::replays(const LoopStep& s) const { return shared_.replayed[s.body] && !profile_ && !checking_; }
+
+LoopReplay& Context::replay(const LoopStep& s) {
+  if (!replays_[s.body]) replays_[s.body] = std::make_unique<LoopReplay>(*this, s);
+  return *replays_[s.body];
+}
+
+bool Context::run_side_by_side(const BlockSpec& block, uint32_t& step) {
+  const auto loop = [&](uint32_t s) -> const LoopStep& { return std::get<LoopStep>(block.steps[s]); };
+  uint32_t end = step + 1;
+  while (loop(end - 1).beside_next) ++end;
+  const int loops = static_cast<int>(end - step);
+  if (loops == 1 || shared_.pool.threads() == 1) return false;
+  for (uint32_t s = step; s < end; ++s)
+    if (!replays(loop(s)) || loop(s).condition != kNone || read_int(loop(s).trip_count) <= 0) return false;
+  beside_.clear();
+  int64_t work = 0, largest = 0, scratch = 0;
+  for (uint32_t s = step; s < end; ++s) {
+    LoopReplay& replay = this->replay(loop(s));
+    replay.enter(read_int(loop(s).trip_count));
+    work = symbolic::saturating_add(work, replay.work());
+    largest = std::max(largest, replay.largest_work());
+    scratch = std::max(scratch, replay.scratch_bytes());
+    beside_.push_back(&replay);
+  }
+  // Where a single launch is worth more threads than there are loops, all threads are better at each of them in turn.
+  if (workers_.worth(work) > 1 && workers_.worth(largest) <= loops) {
+    workers_.reserve(shared_.pool.threads(), scratch);
+    const auto function = [](void* self, int64_t begin, int64_t end, int worker) {
+      for (int64_t k = begin; k < end; ++k) (*static_cast<std::vector<LoopReplay*>*>(self))[k]->run(worker);
+    };
+    shared_.pool.run({function, &beside_}, loops, loops);
+  } else {
+    for (LoopReplay* replay : beside_) replay->run(-1);
+  }
+  for (LoopReplay* replay : beside_) replay->leave();
+  step = end - 1;
+  return true;
+}
+
 void Context::run_step(const LoopStep& s) {
+  const int64_t trips = replays(s) ? read_int(s.trip_count) : 0;
+  if (trips <= 0 || (s.condition != kNone && read_int(s.condition) == 0)) return run_trip_by_trip(s);
+  LoopReplay& replay = this->replay(s);
+  replay.enter(trips);
+  replay.run(-1);
+  replay.leave();
+}
+
+void Context::run_trip_by_trip(const LoopStep& s) {
   const BlockSpec& body = program_.blocks[s.body];
   int64_t trips = s.trip_count == kNone ? symbolic::kPosInf : read_int(s.trip_count);
   bool go = s.condition == kNone || read_int(s.condition) != 0;

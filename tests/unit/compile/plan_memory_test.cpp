@@ -14,6 +14,7 @@ using namespace program;  // what is looked at
 Program planned(tensor::Graph& graph) {
   optimize(graph, {});
   Compiled compiled = build_program(graph, ir::find_target("cpu"));
+  place_loops_side_by_side(*compiled.program, compiled.origin);
   plan_memory(*compiled.program);
   verify(*compiled.program);
   return *compiled.program;
