@@ -91,6 +91,7 @@ class Lanes {
  private:
   friend class MathEmitter;
   llvm::Value* divide(llvm::Value* a, llvm::Value* b);
+  llvm::Value* quotient_in_f32(llvm::Value* v);
   llvm::Value* divide_integers(DType t, llvm::Value* a, llvm::Value* b, bool remainder);
   llvm::Value* mod_floor(DType t, llvm::Value* a, llvm::Value* b);
   llvm::Value* fmod(llvm::Value* a, llvm::Value* b);

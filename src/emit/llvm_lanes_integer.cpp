@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What x86 has no vector instruction for: division and powers of integers, hashes, casts between integers and floats, and the rest of a division.
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 
@@ -189,8 +190,33 @@ Value* Lanes::cast(DType to, DType from, Value* v, bool fits_i32) {
     return round(to, exact ? number : f64_to_f32_round_to_odd(number));
   }
   if (to == DType::kF64) return b.CreateFPExt(v, type);
-  if (!narrow) return from == DType::kF64 ? b.CreateFPTrunc(v, type) : v;
+  if (!narrow && from == DType::kF64) {
+    Value* quotient = quotient_in_f32(v);
+    return quotient != nullptr ? quotient : b.CreateFPTrunc(v, type);
+  }
+  if (!narrow) return v;
   return round(to, from == DType::kF64 ? f64_to_f32_round_to_odd(v) : v);
+}
+
+/// A quotient of two f32 values that was computed in f64, as the f32 quotient, which is the same: 53 bits are more than twice 24 and two, so that rounding
+/// twice changes nothing (Figueroa, "When is double rounding innocuous?", 1995). It takes a third of the time. Null for other values.
+Value* Lanes::quotient_in_f32(Value* v) {
+  auto* quotient = llvm::dyn_cast<llvm::BinaryOperator>(v);
+  if (quotient == nullptr || quotient->getOpcode() != llvm::Instruction::FDiv) return nullptr;
+  Value* factors[2] = {};
+  for (unsigned k : {0u, 1u}) {
+    Value* of = quotient->getOperand(k);
+    if (auto* widened = llvm::dyn_cast<llvm::FPExtInst>(of); widened != nullptr) factors[k] = widened->getOperand(0);
+    if (factors[k] == nullptr) {
+      // A number for all lanes, or one value for all of them.
+      if (Value* lane = llvm::getSplatValue(of); lane != nullptr)
+        if (auto* widened = llvm::dyn_cast<llvm::FPExtInst>(lane); widened != nullptr)
+          factors[k] = widened->getOperand(0);
+    }
+    if (factors[k] == nullptr || !factors[k]->getType()->getScalarType()->isFloatTy()) return nullptr;
+  }
+  const int lanes = lanes_of(v);
+  return divide(splat(factors[0], lanes), splat(factors[1], lanes));
 }
 
 // --- the rest of a division -----------------------------------------------------------------------------------------------

@@ -112,11 +112,12 @@ void prefetch_panels(StepList& steps, const NestForm& form, int slot, const std:
 /// Panels that one row is multiplied with at a time. The two vectors of a single one would wait for each other's additions; where weights come from
 /// far away, that is not what takes the time.
 int64_t panels_at_once(const NestForm& form, const Lanes& columns) {
-  constexpr int64_t kNearWeights = int64_t{1} << 18;
+  constexpr int64_t kNearBytes = int64_t{1} << 20;
   const Expr extent = form.outer[columns.axis].extent;
-  if (columns.layout != Columns::kPanels || form.reductions.size() != 1 || !extent.is_constant()) return 1;
+  if (columns.layout == Columns::kPlain || form.reductions.size() != 1 || !extent.is_constant()) return 1;
   const Expr sum = form.reductions[0].extent;
-  if (!sum.is_constant() || sum.constant() * extent.constant() > kNearWeights) return 1;
+  const auto element = static_cast<int64_t>(ir::byte_size(columns.columns->dtype));
+  if (!sum.is_constant() || sum.constant() * extent.constant() > kNearBytes / element) return 1;
   const int64_t panels = (extent.constant() + kColumns - 1) / kColumns;
   return panels % 4 == 0 ? 4 : panels % 2 == 0 ? 2 : 1;
 }
@@ -188,6 +189,7 @@ class TileSchedule {
       steps_.split(column_ + "o", panels, "exact");
       steps_.step("sink " + column_ + "oi");
       steps_.step("sink " + column_ + "i");
+      move_group_inside({column_ + "oi", column_ + "i"});
       steps_.step("vectorize " + column_ + "i " + lanes_);
       steps_.step("unroll " + column_ + "oi");
       steps_.parallelize_first(count);

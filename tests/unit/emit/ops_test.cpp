@@ -95,6 +95,27 @@ TEST_P(OpsTest, Casts) {
   }
 }
 
+/// Quotients that are rounded to f32 from f64 are those of f32, bit for bit; sums and products are left as they are.
+TEST(Ops, QuotientsRoundedTwice) {
+  for (const char* op : {"div", "add", "mul"}) {
+    for (const char* divisor : {"load1[i]", "load1[0]"}) {
+      for (const char* kind : {"vector 16", ""}) {
+        Comparison comparison(fmt::format(
+            "kernel @k map {{ param n 0 .. 1000 argument 0 @x f32 [n] argument 1 @y f32 [n] argument 2 @z f32 [n] "
+            "written for i in n {} {{ %2[i] = cast<f32>({}(cast<f64>(load0[i]), cast<f64>({}))) }} }}",
+            kind, op, divisor));
+        for (const bool tame : {false, true}) {
+          comparison.tame = tame;
+          for (int64_t n : {0, 1, 16, 33, 999}) {
+            comparison.check({n}, static_cast<uint64_t>(n));
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, OpsTest,
                          ::testing::Values(DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8,
                                            DType::kU16, DType::kU32, DType::kU64, DType::kF16, DType::kBF16,
