@@ -131,12 +131,26 @@ typedef struct stax_dim_range {
   int64_t lo, hi;   /* inclusive */
 } stax_dim_range;
 
+/* A kernel that gave another result than its version that is right at every shape. The texts live during the callback. */
+typedef struct stax_mismatch {
+  const char* kernel;    /* its name and version */
+  const char* operation; /* the operator of the model */
+  const char* what;      /* "element [3, 0] is 1.5 instead of 2 (4 of 64 differ)" */
+} stax_mismatch;
+typedef void (*stax_mismatch_callback)(void* context, const stax_mismatch* mismatch);
+
 /* All zero is the default. */
 typedef struct stax_options {
   const stax_dim_range* dims;
   size_t dim_count;
   int threads;        /* 0: all cores */
   const char* device; /* NULL: "cpu" */
+  /* Of so many calls one, beginning with the first, runs each of its kernels a second time, in the version that is right
+   * at every shape, and compares. Where they differ the call goes on with the right result, and that version is not used
+   * again. 0: none. */
+  int64_t check_every;
+  stax_mismatch_callback on_mismatch; /* NULL, or called for each of them on the thread of the call */
+  void* on_mismatch_context;
 } stax_options;
 
 typedef struct stax_extent {
@@ -175,7 +189,7 @@ STAX_C_API const stax_port* stax_output(const stax_model* model, size_t index);
 
 typedef struct stax_statistics {
   int64_t calls, failed_calls, kernel_launches, shape_hits, shape_misses, packed_inputs, copied_outputs, peak_bytes,
-      compiles_after_load;
+      compiles_after_load, checked_calls, mismatches;
   double compile_ms, load_ms;
 } stax_statistics;
 STAX_C_API stax_statistics stax_get_statistics(const stax_model* model);

@@ -143,6 +143,13 @@ stax::Options options_of(const stax_options* given) {
   }
   options.threads = given->threads;
   if (given->device) options.device = given->device;
+  options.check_every = given->check_every;
+  if (given->on_mismatch) {
+    options.on_mismatch = [tell = given->on_mismatch, context = given->on_mismatch_context](const stax::Mismatch& m) {
+      const stax_mismatch shown{m.kernel.c_str(), m.operation.c_str(), m.what.c_str()};
+      tell(context, &shown);
+    };
+  }
   return options;
 }
 
@@ -307,8 +314,9 @@ const stax_port* stax_output(const stax_model* model, size_t index) {
 stax_statistics stax_get_statistics(const stax_model* model) {
   if (!model) return {};
   stax::Statistics s = model->model.statistics();
-  return {s.calls,          s.failed_calls, s.kernel_launches,     s.shape_hits, s.shape_misses, s.packed_inputs,
-          s.copied_outputs, s.peak_bytes,   s.compiles_after_load, s.compile_ms, s.load_ms};
+  return {s.calls,         s.failed_calls,   s.kernel_launches, s.shape_hits,          s.shape_misses,
+          s.packed_inputs, s.copied_outputs, s.peak_bytes,      s.compiles_after_load, s.checked_calls,
+          s.mismatches,    s.compile_ms,     s.load_ms};
 }
 
 stax_status stax_run(const stax_model* model, const stax_dl_tensor* const* inputs, size_t count, stax_result** result) {

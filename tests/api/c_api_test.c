@@ -172,6 +172,35 @@ static void test_sequence(const char* folder) {
   stax_model_free(model);
 }
 
+static void count_mismatch(void* context, const stax_mismatch* mismatch) {
+  printf("%s: %s\n", mismatch->kernel, mismatch->what);
+  ++*(int*)context;
+}
+
+static void test_checked(const char* folder) {
+  int mismatches = 0;
+  stax_options options = {0};
+  options.check_every = 2;
+  options.on_mismatch = count_mismatch;
+  options.on_mismatch_context = &mismatches;
+  stax_model* model = NULL;
+  CHECK(stax_load(path_of(folder, "dense.stax"), &options, &model) == STAX_OK);
+  float x[12] = {0}, y[9];
+  int64_t shape[2] = {3, 4}, out_shape[2] = {3, 3};
+  stax_dl_tensor in = stax_cpu_tensor(x, STAX_DL_FLOAT, 32, 2, shape);
+  stax_dl_tensor out = stax_cpu_tensor(y, STAX_DL_FLOAT, 32, 2, out_shape);
+  const stax_dl_tensor* inputs[] = {&in};
+  stax_dl_tensor* outputs[] = {&out};
+  for (int k = 0; k < 5; ++k) CHECK(stax_run_into(model, inputs, 1, outputs, 1) == STAX_OK);
+  stax_statistics statistics = stax_get_statistics(model);
+  CHECK(statistics.calls == 5 && statistics.checked_calls == 3 && statistics.mismatches == 0 && mismatches == 0);
+  stax_model_free(model);
+  options.check_every = -1;
+  model = NULL;
+  CHECK(stax_load(path_of(folder, "dense.stax"), &options, &model) == STAX_ERROR_USER && model == NULL);
+  CHECK(strstr(stax_last_error(), "check_every"));
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   CHECK(strcmp(stax_last_error(), "") == 0);
@@ -179,7 +208,7 @@ int main(int argc, char** argv) {
   CHECK(stax_load(path_of(argv[1], "nowhere.stax"), NULL, &model) == STAX_ERROR_USER && model == NULL);
   CHECK(strstr(stax_last_error_where(), "nowhere.stax") && strstr(stax_last_error(), "does not exist"));
   CHECK(stax_load(NULL, NULL, &model) == STAX_ERROR_USER);
-  stax_options options = {NULL, 0, 1, NULL};
+  stax_options options = {NULL, 0, 1, NULL, 0, NULL, NULL};
   stax_dim_range range = {"batch", 1, 8};
   options.dims = &range;
   options.dim_count = 1;
@@ -197,6 +226,7 @@ int main(int argc, char** argv) {
   test_dense(argv[1]);
   test_allocator(argv[1]);
   test_sequence(argv[1]);
+  test_checked(argv[1]);
   printf("stax %s, %s compiler: %s\n", stax_version(), stax_has_compiler() ? "with" : "without",
          faults ? "FAILED" : "ok");
   return faults ? 1 : 0;
