@@ -51,12 +51,13 @@ std::string turned_steps(const loop::Kernel& kernel, const NestForm& form, const
   }
   steps.move(across, around);
   const bool whole = turned.extent.is_constant() && turned.extent.constant() <= lanes;
-  if (!whole) steps.split(across, lanes, turned.extent.multiple() % lanes == 0 ? "exact" : "cases " + across + "l");
+  const bool exact = symbolic::mod(turned.extent, lanes).is_constant(0);
+  if (!whole) steps.split(across, lanes, exact ? "exact" : "cases " + across + "l");
   const std::string block = whole ? across : across + "i";
   steps.step("sink " + block);
   steps.step("unroll " + block);
   steps.step(fmt::format("vectorize {} {}", inside, lanes));
-  if (!whole && !turned.extent.multiple() % lanes == 0) steps.step(fmt::format("vectorize {}_t {}", inside, lanes));
+  if (!whole && !exact) steps.step(fmt::format("vectorize {}_t {}", inside, lanes));
   steps.parallelize_first(whole ? around : around + 1);
   return steps.str();
 }

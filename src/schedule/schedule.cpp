@@ -128,6 +128,28 @@ Versions proposals(const loop::Kernel& kernel, const NestForm& form) {
 
 }  // namespace
 
+bool apply_or_leave_out_hints(Version& version, const KernelSource& anew, std::vector<std::string>& refused) {
+  std::string essential;
+  for (size_t at = 0; at < version.schedule.size();) {
+    const size_t end = std::min(version.schedule.find_first_of(";\n", at), version.schedule.size());
+    const size_t first = std::min(version.schedule.find_first_not_of(' ', at), end);
+    const std::string step = version.schedule.substr(first, end - first);
+    const bool is_hint = step.starts_with("prefetch ") || step.starts_with("hint ") || step.starts_with("skip ");
+    if (!step.empty() && !is_hint) essential += step + "\n";
+    at = end + 1;
+  }
+  for (const std::string& schedule : {version.schedule, essential}) {
+    try {
+      version.kernel = loop::apply_schedule(anew(), schedule);
+      version.schedule = schedule;
+      return true;
+    } catch (const loop::IllegalTransform& e) {
+      if (refused.empty() || refused.back() != e.what()) refused.emplace_back(e.what());
+    }
+  }
+  return false;
+}
+
 Versions choose_versions(const loop::Kernel& kernel, const KernelSource& anew) {
   const NestForm form = analyze(kernel);
   Versions chosen;
@@ -136,12 +158,7 @@ Versions choose_versions(const loop::Kernel& kernel, const KernelSource& anew) {
   // stands behind it.
   const auto take = [&](Versions versions) {
     for (Version& v : versions) {
-      try {
-        v.kernel = loop::apply_schedule(anew(), v.schedule);
-      } catch (const loop::IllegalTransform& e) {
-        refused.push_back(e.what());
-        continue;
-      }
+      if (!apply_or_leave_out_hints(v, anew, refused)) continue;
       v.refused = std::exchange(refused, {});
       chosen.push_back(std::move(v));
       if (!chosen.back().guard) return true;

@@ -44,6 +44,10 @@ using KernelSource = std::function<loop::Kernel()>;
 /// `anew` makes.
 Versions choose_versions(const loop::Kernel& kernel, const KernelSource& anew);
 
+/// Applies `version.schedule`. Where that is illegal and some of its steps only make the nest faster (prefetch, hint, skip), leaves those out; what was illegal
+/// is noted in `refused`. False: illegal without them, too.
+bool apply_or_leave_out_hints(Version& version, const KernelSource& anew, std::vector<std::string>& refused);
+
 Versions schedule_rows(const loop::Kernel& kernel, const NestForm& form);         // for kernels of class "rows"
 Versions schedule_attention(const loop::Kernel& kernel, const NestForm& form);    // for kernels of class "attention"
 Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form);  // none: not this form

@@ -277,6 +277,27 @@ TEST(Versions, OfContractionsTakeAnyAddend) {
   }
 }
 
+// Whatever is known of the extent along which an operand is contiguous.
+TEST(Versions, OfTransposesAreBlocks) {
+  for (const char* rows : {"n", "16*n", "8", "12", "16", "40", "48", "16*floordiv(n + 15, 16)"}) {
+    for (const char* columns : {"m", "5", "64", "200"}) {
+      const std::string text = fmt::format(R"(kernel @turned map {{
+        param n 0 .. 1000000
+        param m 0 .. 1000000
+        argument 0 @x f32 [{1}, {0}]
+        argument 1 @y f32 [{0}, {1}] written
+        for i in {0} {{ for j in {1} {{ %1[i, j] = add(load0[j, i], 1.0:f32) }} }}
+      }})",
+                                           rows, columns);
+      expect_versions(text);
+      const Versions versions = versions_of(parse_kernel(text), text);
+      ASSERT_EQ(versions.size(), 1u);
+      EXPECT_TRUE(versions[0].refused.empty()) << rows << " x " << columns << ": " << versions[0].refused[0];
+      EXPECT_NE(versions[0].schedule.find("unroll"), std::string::npos) << versions[0].schedule;
+    }
+  }
+}
+
 TEST(Versions, RunInParallelAndInLanesWhereTheyCan) {
   for (const std::string& text : {std::string(kMap), kRowSum, kColumnSum, std::string(kMatmul)}) {
     const Kernel naive = parse_kernel(text);
@@ -286,6 +307,20 @@ TEST(Versions, RunInParallelAndInLanesWhereTheyCan) {
       EXPECT_TRUE(v.refused.empty()) << v.refused[0];
     }
   }
+}
+
+TEST(Versions, DoWithoutHintsThatAreIllegal) {
+  const KernelSource anew = [] { return parse_kernel(kMatmul); };
+  Version v{.schedule = "split i 4 -> io ii\nprefetch 1 nowhere 8\nparallelize io\n", .guard = {}};
+  std::vector<std::string> refused;
+  ASSERT_TRUE(apply_or_leave_out_hints(v, anew, refused));
+  EXPECT_EQ(v.schedule, "split i 4 -> io ii\nparallelize io\n");
+  EXPECT_TRUE(is_parallel(v.kernel));
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_NE(refused[0].find("nowhere"), std::string::npos) << refused[0];
+
+  Version illegal{.schedule = "hint 1 before r; parallelize nowhere", .guard = {}};
+  EXPECT_FALSE(apply_or_leave_out_hints(illegal, anew, refused));
 }
 
 TEST(Versions, AScatterKeepsItsOrder) {
