@@ -58,15 +58,16 @@ LoopReplay::LoopReplay(Context& context, const LoopStep& step)
       if (program_.values[v].storage == Storage::kOwned) made.push_back(v);
   const auto output = [&](size_t k) { return root_of(program_, body_.outputs[first_output_ + k]); };
   const size_t carried = step.initial.size(), scanned = step.results.size() - carried;
-  // A slice of each scanned result: the value itself where the trip makes it, unless it is made in another slice already.
-  for (uint32_t k = 0; k < scanned; ++k) {
-    const ValueRef v = output(carried + k);
-    const bool in_place = contains(made, v) && moving_of(v) == kNone;
-    moving_.push_back({in_place ? v : kNone, body_.outputs[first_output_ + carried + k], k, nullptr, 0, 0, nullptr});
+  for (uint32_t k = 0; k < scanned; ++k)
+    moving_.push_back({.bytes_of = body_.outputs[first_output_ + carried + k], .scan = k});
+  // What is scanned twice is made in one of the slices.
+  for (size_t k = 0; k < carried + scanned; ++k) {
+    if (!contains(made, output(k)) || moving_of(output(k)) != kNone) continue;
+    Moving value{.value = output(k), .bytes_of = body_.outputs[first_output_ + k]};
+    for (uint32_t s = 0; s < scanned && value.slice == kNone; ++s)
+      if (output(carried + s) == output(k)) value.slice = s;
+    moving_.push_back(value);
   }
-  for (size_t k = 0; k < carried; ++k)
-    if (contains(made, output(k)) && moving_of(output(k)) == kNone)
-      moving_.push_back({output(k), body_.outputs[first_output_ + k], kNone, nullptr, 0, 0, nullptr});
   for (size_t k = 0; k < carried; ++k) carried_.push_back({moving_of(output(k)), output(k), {}});
   pointers_.resize(moving_.size() + carried, nullptr);
   for (const Step& s : body_.steps) {
@@ -90,9 +91,10 @@ LoopReplay::LoopReplay(Context& context, const LoopStep& step)
     calls_.push_back(call);
   }
   for (uint32_t m = 0; m < moving_.size(); ++m) {
-    if (moving_[m].value != kNone) continue;
+    if (moving_[m].scan == kNone) continue;
     Call call{};
     call.bytes_of = moving_[m].bytes_of;
+    call.slice = m;
     call.first = static_cast<uint32_t>(roots_.size());
     call.arguments = 2;
     add_argument(moving_[m].bytes_of);
@@ -142,12 +144,19 @@ void LoopReplay::enter(int64_t trips) {
   for (const auto& list : c_.shared_.results[step_.body])
     for (ValueRef v : list)
       if (moving_of(v) == kNone) c_.allocate_result(step_.body, v, step_.source);
+  // Slices come first.
   for (Moving& m : moving_) {
     const int64_t bytes = bytes_of(m.bytes_of);
-    const bool slice = m.scan != kNone;
-    m.stride = slice ? bytes : (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    m.mask = slice ? -1 : 1;
-    m.memory = c_.shared_.memory->allocate(symbolic::saturating_mul(slice ? trips : 2, m.stride), step_.source);
+    const bool is_slice = m.scan != kNone;
+    m.in_slice = m.slice != kNone && bytes % kAlignment == 0;
+    if (m.in_slice) {
+      const Moving& slice = moving_[m.slice];
+      m.base = slice.base, m.stride = slice.stride, m.mask = slice.mask;
+      continue;
+    }
+    m.stride = is_slice ? bytes : (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    m.mask = is_slice ? -1 : 1;
+    m.memory = c_.shared_.memory->allocate(symbolic::saturating_mul(is_slice ? trips : 2, m.stride), step_.source);
     m.base = static_cast<char*>(m.memory.get());
   }
   for (size_t p = 0; p < roots_.size(); ++p)
@@ -161,6 +170,9 @@ void LoopReplay::enter(int64_t trips) {
 void LoopReplay::prepare(Call& call) {
   if (!call.step) {
     call.bytes = bytes_of(call.bytes_of);
+    call.skipped = call.slice != kNone && std::any_of(moving_.begin(), moving_.end(), [&](const Moving& m) {
+                     return m.in_slice && m.slice == call.slice;
+                   });
     return;
   }
   const LaunchStep& s = *call.step;
@@ -206,12 +218,12 @@ void LoopReplay::run(int worker) noexcept {
     for (bool go = true; go && trip_ < trips_; ++trip_) {
       point();
       for (Call& call : calls_) {
+        if (call.skipped) continue;
         if (!call.step) {
           if (call.bytes > 0)
             device.copy(places_[call.first + 1], places_[call.first], static_cast<size_t>(call.bytes));
           continue;
         }
-        if (call.skipped) continue;
         call.launch.worker = worker;
         failed_ = call.step;
         device.launch(call.launch);
@@ -242,7 +254,7 @@ void LoopReplay::leave() {
     Place place;
     if (carried.moving == kNone) {
       place = c_.place_of(carried.root);
-    } else if (const Moving& m = moving_[carried.moving]; m.scan == kNone) {
+    } else if (const Moving& m = moving_[carried.moving]; !m.in_slice) {
       place = {pointers_[carried.moving], m.memory, nullptr};
     } else {
       // The last slice of a result would keep all of it.

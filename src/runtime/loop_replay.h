@@ -6,7 +6,8 @@
 // of each trip takes as long again, and so does handing small kernels to other threads. But all that a trip needs follows from the shape at which
 // the loop is entered, except where its data is, and that follows a simple rule. So a loop is entered once: versions, parameters, iterations and
 // scratch are written down, with a list of the places among the arguments that change from trip to trip. A trip then writes those places and calls the
-// kernels. A value that is carried lies in two buffers in turn; a value that is scanned is made where its slice of the result lies.
+// kernels. A value that is carried lies in two buffers in turn; a value that is scanned is made where its slice of the result lies, if slices are as
+// aligned as memory of its own.
 //
 // What a replay runs on is its own: loops that stand beside each other (program::LoopStep::beside_next) can run at the same time, each on a thread.
 #include <exception>
@@ -37,11 +38,13 @@ class LoopReplay {
   int64_t largest_work() const { return largest_work_; }
 
  private:
-  /// Where a trip puts a value: base + stride * (trip & mask).
+  /// Where a trip puts something: base + stride * (trip & mask). A value that it makes, or a slice of a scanned result.
   struct Moving {
-    program::ValueRef value;  // kNone: a slice that is copied into the result
-    program::ValueRef bytes_of;
-    uint32_t scan = program::kNone;  // the scanned result that it is a slice of
+    program::ValueRef value = program::kNone;  // kNone: a slice
+    program::ValueRef bytes_of = program::kNone;
+    uint32_t scan = program::kNone;   // of a slice: which scanned result it is of
+    uint32_t slice = program::kNone;  // of a value: the slice that it could be made in
+    bool in_slice = false;            // and is
     char* base = nullptr;
     int64_t stride = 0, mask = 0;
     std::shared_ptr<void> memory;
@@ -54,6 +57,7 @@ class LoopReplay {
   struct Call {
     const program::LaunchStep* step;  // null: a copy from the first argument to the second
     program::ValueRef bytes_of = program::kNone;
+    uint32_t slice = program::kNone;    // a copy into a slice, unless the value is made there
     uint32_t first = 0, arguments = 0;  // in places_
     size_t first_param = 0, params = 0;
     bool skipped = false;
