@@ -120,7 +120,11 @@ std::string along_rows_of(const loop::Kernel& kernel, const NestForm& form, cons
 }  // namespace
 
 Versions schedule_rows(const loop::Kernel& kernel, const NestForm& form) {
-  const std::vector<loop::For> inner = innermost_loops(kernel);
+  std::vector<loop::For> inner = innermost_loops(kernel);
+  // Where no member has a domain beside the rows, there are no passes.
+  std::erase_if(inner, [&](const loop::For& f) {
+    return std::any_of(form.outer.begin(), form.outer.end(), [&](const loop::For& row) { return row.var == f.var; });
+  });
   StepList steps(names_of(form.outer));
   const std::string lanes = std::to_string(lanes_of(kernel));
   int along_inner = 0;

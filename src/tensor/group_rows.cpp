@@ -12,6 +12,9 @@
 // a factor. Both have an inner domain of their own, and the scores are a value of the row: they never reach memory. Only both together are
 // taken, and only where the other operands are no weights, which a kernel of its own reads in packed form.
 //
+// In the body of a loop a launch is a large part of a trip: there a map whose result another map reads begins a group, too, with its last axis as
+// the inner domain (the cell of a recurrent layer, of which its new state is made).
+//
 // What several members compute at a point of a row, where that costs more than to keep and load it again (exp(x - max) of a softmax), becomes
 // a value of the row, made where it is first needed.
 #include <algorithm>
@@ -124,11 +127,16 @@ class Group {
   Group(Graph& graph, const BlockView& view, Op& seed) : graph_(graph), view_(view) {
     const Compute& c = *seed.as<Compute>();
     Binding binding;
-    for (const Axis& a : proper(c.axes)) {
+    std::vector<Axis> axes = proper(c.axes), inner = proper(c.reductions);
+    if (c.combiner == Combiner::kNone && !axes.empty()) {
+      inner = {axes.back()};
+      axes.pop_back();
+    }
+    for (const Axis& a : axes) {
       rows_.push_back({graph.axis_var(static_cast<int>(rows_.size()), a.extent, false), a.extent});
       binding.bind(a.var, rows_.back().var);
     }
-    for (const Axis& a : proper(c.reductions)) {
+    for (const Axis& a : inner) {
       const int position = static_cast<int>(rows_.size() + inner_.size());
       inner_.push_back({graph.axis_var(position, a.extent, false), a.extent});
       binding.bind(a.var, inner_.back().var);
@@ -149,6 +157,17 @@ class Group {
     std::vector<Expr> extents;
     for (const Axis& a : inner_) extents.push_back(a.extent);
     return product_of(graph_, extents).range().hi <= kLongestSingleRow;
+  }
+
+  /// Whether a map's result goes to another map and to others besides, so that it has to exist and its reader could be made with it.
+  static bool is_shared_map(const BlockView& view, const Op& op) {
+    const Compute* c = op.as<Compute>();
+    if (c == nullptr || c->combiner != Combiner::kNone || !is_groupable(op)) return false;
+    const std::vector<Op*>& users = view.users(op.result());
+    return users.size() > 1 && std::any_of(users.begin(), users.end(), [](const Op* u) {
+             const Compute* reader = u != nullptr ? u->as<Compute>() : nullptr;
+             return reader != nullptr && reader->combiner == Combiner::kNone;
+           });
   }
 
   bool contains(const Op* op) const { return bindings_.contains(op); }
@@ -498,14 +517,14 @@ class Group {
   std::unordered_map<const Op*, bool> reaches_;
 };
 
-bool run(Graph& graph, Block& block) {
+bool run(Graph& graph, Block& block, bool is_trip = false) {
   bool changed = false;
   for (const auto& op : block.ops) {
     if (If* branch = op->as<If>()) {
       changed |= run(graph, *branch->then_block);
       changed |= run(graph, *branch->else_block);
     } else if (Loop* loop = op->as<Loop>()) {
-      changed |= run(graph, *loop->body);
+      changed |= run(graph, *loop->body, true);
     }
   }
   // Every group takes its members out of the block.
@@ -515,8 +534,9 @@ bool run(Graph& graph, Block& block) {
     const BlockView view(block);
     for (const auto& op : block.ops) {
       const Compute* c = op->as<Compute>();
-      if (c == nullptr || c->reductions.empty() || !Group::is_groupable(*op) || !tried.insert(op.get()).second)
-        continue;
+      if (c == nullptr || !Group::is_groupable(*op)) continue;
+      const bool is_seed = !c->reductions.empty() || (is_trip && Group::is_shared_map(view, *op));
+      if (!is_seed || !tried.insert(op.get()).second) continue;
       Group group(graph, view, *op);
       if (!group.is_possible_seed()) continue;
       group.grow(block);
