@@ -127,7 +127,7 @@ class Module {
   std::vector<Item> run(std::span<const Item> inputs, CallStatistics* statistics = nullptr, bool profile = false,
                         OutputPlaces* places = nullptr);
   /// The same into `outputs`, whose memory is used again: a call at a shape seen before whose outputs are all placed, and whose program is free of
-  /// branches, loops and data-dependent extents, asks the heap for nothing.
+  /// branches, data-dependent extents and loops that are not replayed (loop_replay.h), asks the heap for nothing.
   void run(std::span<const Item> inputs, std::vector<Item>& outputs, CallStatistics* statistics = nullptr,
            bool profile = false, OutputPlaces* places = nullptr);
   /// The extents of each output for inputs of these types and extents (data is not looked at); none where they depend on data, and for sequences.
