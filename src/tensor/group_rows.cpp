@@ -344,6 +344,18 @@ class Group {
     return true;
   }
 
+  /// Whether what stands for a row or for a point of one goes over all of it: a branch of a select, or a slice, may read the first part alone.
+  bool covers(const std::vector<Axis>& axes, const Binding& binding) const {
+    return std::all_of(axes.begin(), axes.end(), [&](const Axis& a) {
+      const Expr var = binding.at(a.var);
+      const auto is_it = [&](const Axis& of_group) { return of_group.var == var; };
+      const auto row = std::find_if(rows_.begin(), rows_.end(), is_it);
+      const auto inner = std::find_if(inner_.begin(), inner_.end(), is_it);
+      if (row != rows_.end()) return same_extents(graph_, {a.extent}, {row->extent});
+      return inner == inner_.end() || same_extents(graph_, {a.extent}, {inner->extent});
+    });
+  }
+
   /// A sum of products with no weights.
   static bool is_product(const Op& op) {
     const Compute* c = op.as<Compute>();
@@ -373,7 +385,7 @@ class Group {
         if (!var) return false;
         (has_var(rows_, var) ? rows : points) += 1;
       }
-      if (rows != rows_.size() || points != inner_.size()) return false;
+      if (rows != rows_.size() || points != inner_.size() || !covers(proper(c.axes), *binding)) return false;
       bind_own_axes(c.reductions, *binding);
       return try_add(product, std::move(*binding));
     }
@@ -406,6 +418,7 @@ class Group {
       ++inner;
     }
     if (rows != rows_.size() || inner != inner_.size() || others != 1) return false;
+    if (!covers(proper(c.axes), binding) || !covers(proper(c.reductions), binding)) return false;
     bind_own_axes(c.axes, binding);
     return try_add(product, std::move(binding));
   }
