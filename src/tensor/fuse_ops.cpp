@@ -40,6 +40,9 @@ constexpr int kCheapWeight = 16;
 constexpr int kCheapLoads = 3;
 constexpr int kSharedLoads = 2;
 
+// A contraction whose vector axis is shorter runs element by element.
+constexpr int64_t kLeastVector = 8;
+
 /// Ops that read each value; null stands for a block's output. An op appears once for each operand.
 class Users {
  public:
@@ -461,7 +464,10 @@ class Fuser {
     now.axes = alignment.axes;
     now.body = ir::substitute(reduction.body, alignment.of_reduction);
     const Classification is = classify(now);
-    return is.kind == ComputeClass::kContraction && is.contraction.contiguous;
+    if (is.kind != ComputeClass::kContraction || !is.contraction.contiguous) return false;
+    // A view that takes the axis apart (DepthToSpace) may leave pieces that fill no vector.
+    const auto fills_none = [](const Axis& a) { return a.extent.is_constant() && a.extent.constant() < kLeastVector; };
+    return !fills_none(now.axes[is.contraction.vector_axis]) || fills_none(reduction.axes[was.contraction.vector_axis]);
   }
 
   void attach_epilogue(Op& op, int slot, const Source& source) {

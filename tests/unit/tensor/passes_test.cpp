@@ -413,6 +413,14 @@ TEST_F(PassesTest, ContractionDoesNotWriteAcrossItsVectorAxis) {
   check(fuse_ops, {3, 5}, false);
 }
 
+TEST_F(PassesTest, ContractionDoesNotWritePiecesOfItsVectorAxis) {
+  // DepthToSpace: the axis of 64 elements would be taken apart, and none but the last piece is contiguous in the weights.
+  const Expr n = dim("n");
+  Value* y = b.matmul(input("x", DType::kF32, {n, number(4)}), weights({4, 64}));
+  output(b.transpose(b.reshape(y, {n, number(16), number(4)}), {0, 2, 1}));
+  check(fuse_ops, {3}, false);
+}
+
 TEST_F(PassesTest, AValueThatCannotExistIsAlwaysFused) {
   Value* x = input("x", DType::kF32, numbers({1 << 16}));
   Value* huge = b.broadcast_to(b.reshape(x, numbers({1, 1 << 16})), numbers({1 << 16, 1 << 16}));
