@@ -33,13 +33,37 @@ class PerAxis {
 };
 
 /// The elements of an operand that may have any number of them up to the rank, or of an attribute.
-std::optional<std::vector<Expr>> entries_of(Node& n, const char* attribute, int k, int rank, int64_t fill) {
-  if (const auto values = n.integers(attribute)) return exprs_of(n.b(), *values);
+struct Entries {
+  std::vector<Expr> values;  // of an unknown number: as many as the rank, padded
+  Expr count;
+};
+
+std::optional<Entries> entries_of(Node& n, const char* attribute, int k, int rank, int64_t fill) {
+  if (const auto values = n.integers(attribute))
+    return Entries{exprs_of(n.b(), *values), n.b().constant_expr(static_cast<int64_t>(values->size()))};
   Value* value = n.optional(k);
   if (!value) return std::nullopt;
   const Expr count = n.element_count(value);
-  return n.padded_ints(
-      value, count.is_constant() && count.constant() <= rank ? static_cast<int>(count.constant()) : rank, fill);
+  const int size = count.is_constant() && count.constant() <= rank ? static_cast<int>(count.constant()) : rank;
+  return Entries{n.padded_ints(value, size, fill), count};
+}
+
+/// The same number of each: the one that is known, which the call compares with what is not.
+size_t common_count(Node& n, std::initializer_list<std::optional<Entries>*> all) {
+  const Entries* known = nullptr;
+  for (const auto* one : all) {
+    if (*one && (!known || (!known->count.is_constant() && (*one)->count.is_constant()))) known = &**one;
+  }
+  const size_t count = known->values.size();
+  for (auto* one : all) {
+    if (!*one || (*one)->count == known->count) continue;
+    if ((*one)->count.is_constant() || (*one)->values.size() < count)
+      n.fault("its starts, ends, axes and steps differ in number");
+    n.b().check(symbolic::equal((*one)->count, known->count),
+                "its starts, ends, axes and steps differ in number: {0}, {1}", {known->count, (*one)->count});
+    (*one)->values.resize(count);
+  }
+  return count;
 }
 
 // ---- Slice ----------------------------------------------------------------------------------------------------------
@@ -67,26 +91,29 @@ void import_slice(Node& n) {
   Value* x = n.input(0);
   const int rank = static_cast<int>(x->type.extents.size());
   constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
-  const auto starts = entries_of(n, "starts", 1, rank, 0);
-  const auto ends = entries_of(n, "ends", 2, rank, kEnd);
+  auto starts = entries_of(n, "starts", 1, rank, 0);
+  auto ends = entries_of(n, "ends", 2, rank, kEnd);
   if (!starts || !ends) n.fault("it has no starts or no ends");
-  const auto axes = n.axes_from("axes", 3, rank_of(b, x));
-  const auto steps = entries_of(n, "steps", 4, rank, 1);
-  const size_t count = starts->size();
-  if (ends->size() != count || (steps && steps->size() != count) || (axes && axes->size() < count))
-    n.fault("its starts, ends, axes and steps differ in number");
-  for (const Expr step : steps.value_or(std::vector<Expr>{}))
+  auto steps = entries_of(n, "steps", 4, rank, 1);
+  std::optional<Entries> axes;
+  if (auto values = n.axes_from("axes", 3, rank_of(b, x))) {
+    Value* given = n.optional(3);
+    const Expr count = given ? n.element_count(given) : b.constant_expr(static_cast<int64_t>(values->size()));
+    axes = Entries{std::move(*values), count};
+  }
+  const size_t count = common_count(n, {&starts, &ends, &axes, &steps});
+  for (const Expr step : steps ? steps->values : std::vector<Expr>{})
     b.check(symbolic::logical_not(symbolic::equal(step, 0)), "a step of {0}", {step});
 
-  const PerAxis entries(n, x, axes, count);
+  const PerAxis entries(n, x, axes ? std::optional(axes->values) : std::nullopt, count);
   std::vector<Window> windows;
   std::vector<Expr> extents;
   bool whole = true;
   for (int axis = 0; axis < rank; ++axis) {
     const Expr own = x->type.extents[axis], one = one_of(b);
-    windows.push_back(window_of(b, own, entries.at(axis, *starts, zero_of(b)),
-                                entries.at(axis, *ends, b.constant_expr(kEnd)),
-                                steps ? entries.at(axis, *steps, one) : one));
+    windows.push_back(window_of(b, own, entries.at(axis, starts->values, zero_of(b)),
+                                entries.at(axis, ends->values, b.constant_expr(kEnd)),
+                                steps ? entries.at(axis, steps->values, one) : one));
     const Window& window = windows.back();
     whole &= window.count == own && is_zero(window.start) && is_one(window.step);
     extents.push_back(window.count);

@@ -253,6 +253,28 @@ TEST(Slice, AxesMayBeGivenInAnyNumber) {
                 {0, 1, 2, 3, 4, 5});
 }
 
+TEST(Slice, OneKnownNumberOfBoundsIsTheNumberOfAll) {
+  // As exporters write the rows of a bag: a start cut out of the offsets, which may be none, and an end that is one element.
+  for (const char* known : {"starts", "ends", "axes"}) {
+    ModelOf m;
+    m.input("x", DType::kF32, {"n", "m"});
+    for (const char* name : {"starts", "ends", "axes"})
+      m.input(name, DType::kI64, {name == std::string(known) ? Dim(1) : kUnnamed});
+    m.node("Slice", {"x", "starts", "ends", "axes"}, {"y"}).output("y");
+    const Literal x = counting({3, 2});
+    expect_tensor(m.run_one({{"x", x}, {"starts", ints({1})}, {"ends", ints({2})}, {"axes", ints({0})}}), {1, 2},
+                  {2, 3});
+    for (const char* other : {"starts", "ends"}) {
+      if (other == std::string(known)) continue;
+      expect_words(m.fault({{"x", x},
+                            {"starts", other == std::string("starts") ? ints({}) : ints({1})},
+                            {"ends", other == std::string("ends") ? ints({2, 3}) : ints({2})},
+                            {"axes", ints({0})}}),
+                   {"differ in number"});
+    }
+  }
+}
+
 TEST(Slice, OfAShapeIsArithmetic) {
   ModelOf m;
   m.input("x", DType::kF32, {"n", "m", 4})
