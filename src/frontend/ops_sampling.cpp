@@ -270,8 +270,8 @@ void import_roi_align(Node& n) {
                        }));
 }
 
-/// The greatest element of each bin of a box with whole coordinates; 0 where a bin is empty. The reduction runs over the image
-/// with a guard, as bins have no common extent.
+/// The greatest element of each bin of a box with whole coordinates; 0 where a bin is empty. Bins have no common extent: the reduction
+/// runs over that of the largest one, with a guard.
 void import_max_roi_pool(Node& n) {
   Builder& b = n.b();
   need_rank(n, 0, 4, 4);
@@ -283,41 +283,53 @@ void import_max_roi_pool(Node& n) {
   const double scale = n.real("spatial_scale", 1);
   check_equal(b, b.extent(rois, 1), b.constant_expr(5), "columns of rois and 5");
   // The first and the last row (axis 0) or column (axis 1) of a bin, and one past it.
-  const auto range = [&](Body& body, int axis) {
+  const auto range = [&](Body& body, Expr box, Expr bin, int axis) {
     const auto edge = [&](int64_t k) {
-      const Scalar v = ir::cast(t, body.load(rois, {body.i[0], b.constant_expr(k)})) * body.number(t, scale);
+      const Scalar v = ir::cast(t, body.load(rois, {box, b.constant_expr(k)})) * body.number(t, scale);
       return floor_of(v + body.number(t, 0.5));
     };
     const Scalar start = edge(2 - axis), one = body.number(t, 1);
     const Scalar length = max_of(edge(4 - axis) - start + one, one);
     const Scalar size = length / body.number(t, static_cast<double>((*shape)[axis]));
-    const Expr bin = body.i[2 + axis];
     const auto clipped = [&](Scalar v) {
       return clamp(i64(v + start), body.integer(DType::kI64, 0), body.index(n.extent(0, 2 + axis)));
     };
     return std::pair(clipped(floor_of(number_of(body, t, bin) * size)),
                      clipped(ir::unary(ScalarOp::kCeil, number_of(body, t, bin + 1) * size)));
   };
+  const Expr boxes = b.extent(rois, 0);
+  std::vector<Expr> pooled, most;  // bins of a box, and elements of the largest one
+  for (int axis = 0; axis < 2; ++axis) {
+    pooled.push_back(b.constant_expr((*shape)[axis]));
+    Value* lengths = b.map({boxes, pooled[axis]}, [&](Body& body) {
+      const auto [first, end] = range(body, body.i[0], body.i[1], axis);
+      return end - first;
+    });
+    most.push_back(b.host_int(b.reduce(
+                                  Combiner::kMax, DType::kI64, {}, {boxes, pooled[axis]},
+                                  [&](Body& body) { return body.load(lengths, {body.r[0], body.r[1]}); },
+                                  [](Body& body, Scalar a) { return max_of(a, body.integer(DType::kI64, 0)); }),
+                              {0, symbolic::kMaxExtent}));
+  }
   n.output(0, b.reduce(
-                  Combiner::kMax, t,
-                  {b.extent(rois, 0), n.extent(0, 1), b.constant_expr((*shape)[0]), b.constant_expr((*shape)[1])},
-                  extents_of(x, 2),
+                  Combiner::kMax, t, {boxes, n.extent(0, 1), pooled[0], pooled[1]}, most,
                   [&](Body& body) {
                     Scalar inside = holds(body, one_of(b));
+                    Scalar at[2];
                     for (int axis = 0; axis < 2; ++axis) {
-                      const auto [first, end] = range(body, axis);
-                      const Scalar i = body.index(body.r[axis]);
-                      inside = logical_and(inside, logical_and(ir::less_equal(first, i), ir::less(i, end)));
+                      const auto [first, end] = range(body, body.i[0], body.i[2 + axis], axis);
+                      const Scalar i = first + body.index(body.r[axis]);
+                      inside = logical_and(inside, ir::less(i, end));
+                      at[axis] = min_of(i, body.index(n.extent(0, 2 + axis) - 1));
                     }
                     const Scalar batch = body.checked(i64(body.load(rois, {body.i[0], zero_of(b)})), n.extent(0, 0));
-                    const Scalar v =
-                        body.load(x, {batch, body.index(body.i[1]), body.index(body.r[0]), body.index(body.r[1])});
+                    const Scalar v = body.load(x, {batch, body.index(body.i[1]), at[0], at[1]});
                     return ir::select(inside, ir::cast(t, v), lowest(body, t));
                   },
                   [&](Body& body, Scalar a) {
                     Scalar empty = logical_not(holds(body, one_of(b)));
                     for (int axis = 0; axis < 2; ++axis) {
-                      const auto [first, end] = range(body, axis);
+                      const auto [first, end] = range(body, body.i[0], body.i[2 + axis], axis);
                       empty = logical_or(empty, ir::less_equal(end, first));
                     }
                     return ir::cast(type, ir::select(empty, body.number(t, 0), a));

@@ -191,6 +191,15 @@ TEST(Sampling, OutsideOfTheImage) {
   expect_tensor(sample("reflection"), {1, 1, 1, 2}, {2, 3});
 }
 
+TEST(Sampling, BinsOfBoxesOfDifferentSizes) {
+  // The whole image, one pixel that all bins share, and a box beside the image.
+  const Literal x = counting({1, 1, 4, 6});
+  const Literal boxes = floats({3, 5}, {0, 0, 0, 5, 3, 0, 1, 1, 1, 1, 0, 7, 0, 9, 0});
+  expect_tensor(apply("MaxRoiPool", {x, boxes}, {{"pooled_shape", Ints{2, 2}}}), {3, 1, 2, 2},
+                {8, 11, 20, 23, 7, 7, 7, 7, 0, 0, 0, 0});
+  EXPECT_EQ(apply("MaxRoiPool", {x, floats({0, 5}, {})}, {{"pooled_shape", Ints{2, 2}}}).extents(), (Ints{0, 1, 2, 2}));
+}
+
 TEST(Sampling, ColumnsMakeAnImage) {
   // Two windows of two pixels, one apart: the middle pixel gets both.
   expect_tensor(apply("Col2Im", {floats({1, 2, 2}, {1, 2, 10, 20}), ints({1, 3}), ints({1, 2})}), {1, 1, 1, 3},
