@@ -36,6 +36,8 @@ struct Dialect {
   std::string_view thread_index, block_index[3];
   std::string_view
       read_only_load;  // of an argument that the kernel does not write: {} is the address; empty: as any other
+  /// Addresses in arguments are a pointer and an unsigned number of bytes below 2^32, where indices have 32 bits: the machine adds the two itself.
+  bool byte_offsets = false;
   bool object_arguments = false;  // buffers are an object and an offset, dynamic shared memory is an argument
 
   /// A barrier; `global`: what the block wrote to global memory is seen, too.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One kernel on its way to C text. Inside emit/ only.
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -72,6 +73,8 @@ class CKernel {
   std::string place(Scalar s);               // the text in [] of an access
   Index position(Scalar s);                  // the same with its type
   std::string element(int slot, Scalar at);  // the variable or array element, as stored
+  /// The address of an element of an argument as a pointer to bytes and an offset; empty where the dialect takes it as it comes.
+  std::string byte_address(int slot, Scalar at);
   std::string name(std::string_view type, const std::string& text);
   bool is_guarded(Scalar s);
   const std::unordered_set<const ir::ScalarNode*>& always(Scalar s);
@@ -105,6 +108,17 @@ class CKernel {
   void swap_loop(const thread::Atomic& s, const std::string& value);
   std::vector<std::string> fragment_words(const thread::Fragment& f, int items);
 
+  /// Elements of 16 bits in registers that are halves of a word with a name: where they go on to another vector, words are taken whole or put
+  /// together of halves, which compilers do not see through variables for each element.
+  struct Half {
+    std::string word;
+    int part = 0;
+  };
+  void set_half(int slot, int64_t item, std::optional<Half> half);
+  const Half* half_of(int slot, int64_t item) const;
+  /// Elements `first` .. of a local buffer that fill a word.
+  std::string word_of(int slot, Expr first, int items);
+
   const thread::Kernel& kernel_;
   const Dialect& dialect_;
   const ir::Target& target_;
@@ -118,6 +132,7 @@ class CKernel {
   std::vector<bool> registers_;
   bool has_checks_ = false, meets_others_ = false, global_barriers_ = false;
   std::vector<std::unordered_map<const symbolic::ExprNode*, Index>> index_scopes_;
+  std::unordered_map<int64_t, Half> halves_;  // by slot and element; of the block of text at hand
   // Of one statement.
   std::vector<std::unordered_map<const ir::ScalarNode*, std::string>> memo_;
   std::unordered_map<const ir::ScalarNode*, int> uses_;

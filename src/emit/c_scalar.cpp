@@ -152,9 +152,35 @@ CKernel::Index CKernel::position(Scalar s) {
 
 std::string CKernel::place(Scalar s) { return without_parentheses(position(s).text); }
 
+// Arguments have at most 2^30 elements where indices have 32 bits; what is constant of an offset is for the instruction.
+std::string CKernel::byte_address(int slot, Scalar at) {
+  const thread::Buffer& b = buffer(slot);
+  const auto size = static_cast<int64_t>(ir::byte_size(b.dtype));
+  if (!dialect_.byte_offsets || wide_ || size > 4 || slot >= kernel_.arguments - kernel_.scratch) return {};
+  constexpr int64_t kMostOffset = 4096;
+  std::string moving;
+  int64_t constant = 0;
+  if (const Expr e = ir::as_expr(at)) {
+    Expr rest = e;
+    if (e.kind() == symbolic::ExprKind::kAdd)
+      for (Expr term : e.args())
+        if (term.is_constant() && std::abs(term.constant()) * size < kMostOffset && (e - term).range().lo >= 0)
+          rest = e - term, constant = term.constant();
+    moving = index(rest).text;
+  } else {
+    moving = position(at).text;
+  }
+  std::string text = fmt::format("({}char*){} + (u32){} * {}u", b.written ? "" : "const ",
+                                 buffer_names_[static_cast<size_t>(slot)], moving, size);
+  if (constant != 0) text += fmt::format(" {} {}", constant < 0 ? '-' : '+', std::abs(constant) * size);
+  return text;
+}
+
 std::string CKernel::element(int slot, Scalar at) {
   if (registers_[static_cast<size_t>(slot)])
     return fmt::format("{}_{}", buffer_names_[static_cast<size_t>(slot)], ir::as_expr(at).constant());
+  if (const std::string bytes = byte_address(slot, at); !bytes.empty())
+    return fmt::format("*({})({})", pointer_type(slot), bytes);
   return fmt::format("{}[{}]", buffer_names_[static_cast<size_t>(slot)], place(at));
 }
 

@@ -92,10 +92,41 @@ void CKernel::statement(const thread::Stmt& s) {
 
 void CKernel::body(const thread::Stmt& s) {
   index_scopes_.emplace_back();
+  halves_.clear();
   ++depth_;
   statement(s);
   --depth_;
+  halves_.clear();
   index_scopes_.pop_back();
+}
+
+void CKernel::set_half(int slot, int64_t item, std::optional<Half> half) {
+  if (!registers_[static_cast<size_t>(slot)] || ir::byte_size(buffer(slot).dtype) != 2) return;
+  const int64_t key = (static_cast<int64_t>(slot) << 32) + item;
+  halves_.erase(key);
+  if (half) halves_[key] = std::move(*half);
+}
+
+const CKernel::Half* CKernel::half_of(int slot, int64_t item) const {
+  const auto found = halves_.find((static_cast<int64_t>(slot) << 32) + item);
+  return found == halves_.end() ? nullptr : &found->second;
+}
+
+std::string CKernel::word_of(int slot, Expr first, int items) {
+  if (items == 2 && first.is_constant()) {
+    const Half* a = half_of(slot, first.constant());
+    const Half* b = half_of(slot, first.constant() + 1);
+    if (a != nullptr && b != nullptr) {
+      if (a->word == b->word && a->part == 0 && b->part == 1) return a->word;
+      const std::string low = a->part == 0 ? fmt::format("({} & 0xffffu)", a->word) : fmt::format("{} >> 16", a->word);
+      const std::string high =
+          b->part == 0 ? fmt::format("{} << 16", b->word) : fmt::format("({} & 0xffff0000u)", b->word);
+      return fmt::format("{} | {}", low, high);
+    }
+  }
+  std::vector<std::string> parts;
+  for (int k = 0; k < items; ++k) parts.push_back(local_item(slot, first, k));
+  return packed(buffer(slot).dtype, parts);
 }
 
 void CKernel::emit(const thread::For& s) {
@@ -105,11 +136,13 @@ void CKernel::emit(const thread::For& s) {
   const std::string variable = fresh(s.var.symbol().name);
   line(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", index_type(extent.wide), variable, extent.text));
   index_scopes_.emplace_back();
+  halves_.clear();
   bind(s.var, {variable, extent.wide});
   ++depth_;
   name_divisions(s.body);
   statement(s.body);
   --depth_;
+  halves_.clear();
   index_scopes_.pop_back();
   line("}");
   names_.erase(variable);
@@ -149,6 +182,11 @@ void CKernel::emit(const thread::Store& s) {
   if (stored.empty()) stored = to_storage(t, value(s.value));
   const std::string at = element(s.slot, s.index);
   line(fmt::format("{} = {};", at, without_parentheses(stored)));
+  if (!registers_[static_cast<size_t>(s.slot)]) return;
+  const Half* moved = nullptr;
+  if (s.value->kind == ScalarKind::kLoad && registers_[static_cast<size_t>(s.value->slot)])
+    moved = half_of(s.value->slot, ir::as_expr(s.value->args[0]).constant());
+  set_half(s.slot, ir::as_expr(s.index).constant(), moved == nullptr ? std::nullopt : std::optional(*moved));
 }
 
 std::string CKernel::local_item(int slot, Expr first, int64_t k) {
@@ -159,6 +197,8 @@ std::string CKernel::local_item(int slot, Expr first, int64_t k) {
 
 std::string CKernel::address(int slot, Scalar at, std::string_view as, bool is_const) {
   const std::string_view space = buffer(slot).space == Space::kShared ? dialect_.shared_pointer : dialect_.global;
+  if (const std::string bytes = byte_address(slot, at); !bytes.empty())
+    return fmt::format("({}{}*)({})", is_const ? "const " : "", as, bytes);
   const Index i = position(at);
   return fmt::format("({}{}{}{}*)({} + {})", space, space.empty() ? "" : " ", is_const ? "const " : "", as,
                      buffer_names_[static_cast<size_t>(slot)], i.text);
@@ -178,6 +218,8 @@ void CKernel::emit(const thread::LoadVector& s) {
   for (int k = 0; k < s.width; ++k) {
     text += fmt::format("{}{} = {};", k == 0 ? "" : " ", local_item(s.local, s.first, k),
                         unpacked(b.dtype, v.component(vector, k / v.items), k % v.items));
+    if (s.first.is_constant())
+      set_half(s.local, s.first.constant() + k, Half{v.component(vector, k / v.items), k % v.items});
   }
   line(text);
 }
@@ -190,11 +232,7 @@ void CKernel::emit(const thread::StoreVector& s) {
   const std::string to = address(s.memory, s.index, v.type, false);
   const std::string vector = fmt::format("t{}", temporaries_++);
   std::vector<std::string> components;
-  for (int i = 0; i < v.components; ++i) {
-    std::vector<std::string> items;
-    for (int k = 0; k < v.items; ++k) items.push_back(local_item(s.local, s.first, i * v.items + k));
-    components.push_back(packed(t, items));
-  }
+  for (int i = 0; i < v.components; ++i) components.push_back(word_of(s.local, s.first + i * v.items, v.items));
   // All at once: a vector that is filled one component after the other begins undefined, which checkers of memory mind.
   const std::string all = fmt::format("{}", fmt::join(components, ", "));
   line(v.components == 1                            ? fmt::format("const {} {} = {};", v.type, vector, all)
@@ -218,6 +256,7 @@ void CKernel::emit(const thread::Shuffle& s) {
       t == DType::kBool ? fmt::format("({} != 0)", got) : fmt::format("(({}){})", value_type(t), got);
   line(fmt::format("{} = {};", local_item(s.local, s.first, 0),
                    without_parentheses(to_storage(buffer(s.local).dtype, as_value))));
+  if (s.first.is_constant()) set_half(s.local, s.first.constant(), std::nullopt);
 }
 
 void CKernel::emit(const thread::Vote& s) {
@@ -336,11 +375,9 @@ std::vector<std::string> CKernel::fragment_words(const thread::Fragment& f, int 
   const DType t = buffer(f.local).dtype;
   const int in_word = std::max(32 / ir::bit_width(t), 1);
   std::vector<std::string> words;
-  for (int i = 0; i < items; i += in_word) {
-    std::vector<std::string> parts;
-    for (int k = 0; k < in_word; ++k) parts.push_back(local_item(f.local, f.first, i + k));
-    words.push_back(t == DType::kF32 ? fmt::format("float_bits({})", parts[0]) : packed(t, parts));
-  }
+  for (int i = 0; i < items; i += in_word)
+    words.push_back(t == DType::kF32 ? fmt::format("float_bits({})", local_item(f.local, f.first, i))
+                                     : word_of(f.local, f.first + i, in_word));
   return words;
 }
 
@@ -355,6 +392,9 @@ void CKernel::emit(const thread::LoadMatrix& s) {
   for (int k = 0; k < 2 * s.count; ++k)
     text += fmt::format("{}{} = {};", k == 0 ? "" : " ", local_item(s.local, s.first, k),
                         unpacked(t, words[static_cast<size_t>(k / 2)], k % 2));
+  if (s.first.is_constant())
+    for (int k = 0; k < 2 * s.count; ++k)
+      set_half(s.local, s.first.constant() + k, Half{words[static_cast<size_t>(k / 2)], k % 2});
   line(text);
 }
 
@@ -379,9 +419,11 @@ void CKernel::emit(const thread::Mma& s) {
   line(text);
   if (whole) return;
   const int in_word = 32 / ir::bit_width(sum);
-  for (int i = 0; i < instruction.c.items; ++i)
+  for (int i = 0; i < instruction.c.items; ++i) {
     line(fmt::format("{} = {};", local_item(s.d.local, s.d.first, i),
                      unpacked(sum, d[static_cast<size_t>(i / in_word)], i % in_word)));
+    if (s.d.first.is_constant()) set_half(s.d.local, s.d.first.constant() + i, std::nullopt);
+  }
 }
 
 }  // namespace stax::emit

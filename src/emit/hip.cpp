@@ -194,20 +194,26 @@ std::string mma(const MmaInstruction& instruction, const std::vector<std::string
   const std::string& builtin = instruction.hip_builtin;
   if (builtin.empty()) return "";
   const std::string_view sum = instruction.sum == DType::kF32 ? "float" : "int";
-  const std::string x = factor(instruction.factor, a, instruction.a.items),
-                    y = factor(instruction.factor, b, instruction.b.items);
   const std::string z = fmt::format("(VECTOR({}, {})){{{}}}", sum, c.size(), fmt::join(c, ", "));
   const bool is_wmma = builtin.find("wmma") != std::string::npos;
   const bool is_byte = instruction.factor == DType::kI8 || instruction.factor == DType::kU8;
   const char* is_signed = instruction.factor == DType::kI8 ? "true" : "false";
-  std::string call;
-  if (!is_wmma)
-    call = fmt::format("{}({}, {}, {}, 0, 0, 0)", builtin, x, y, z);
-  else if (is_byte)
-    call = fmt::format("{}({}, {}, {}, {}, {}, false)", builtin, is_signed, x, is_signed, y, z);
-  else
-    call = fmt::format("{}({}, {}, {})", builtin, x, y, z);
-  std::string text = fmt::format("{{ const VECTOR({}, {}) product = {};", sum, d.size(), call);
+  std::string text = fmt::format("{{ VECTOR({}, {}) product = {};", sum, d.size(), z);
+  const auto calls = static_cast<size_t>(instruction.calls);
+  const auto part = [&](const std::vector<std::string>& words, int items, size_t k) {
+    const auto first = words.begin() + static_cast<std::ptrdiff_t>(k * words.size() / calls);
+    const std::vector<std::string> own(first, first + static_cast<std::ptrdiff_t>(words.size() / calls));
+    return factor(instruction.factor, own, items / instruction.calls);
+  };
+  for (size_t k = 0; k < calls; ++k) {
+    const std::string x = part(a, instruction.a.items, k), y = part(b, instruction.b.items, k);
+    if (!is_wmma)
+      text += fmt::format(" product = {}({}, {}, product, 0, 0, 0);", builtin, x, y);
+    else if (is_byte)
+      text += fmt::format(" product = {}({}, {}, {}, {}, product, false);", builtin, is_signed, x, is_signed, y);
+    else
+      text += fmt::format(" product = {}({}, {}, product);", builtin, x, y);
+  }
   for (size_t i = 0; i < d.size(); ++i) text += fmt::format(" {} = product[{}];", d[i], i);
   return text + " }";
 }
@@ -225,6 +231,7 @@ const Dialect& hip_dialect() {
     d.shared = "__attribute__((shared, aligned(16)))";
     d.constant_table = "static __attribute__((constant)) const";
     d.restrict_word = "__restrict__";
+    d.byte_offsets = true;
     d.thread_index = "__builtin_amdgcn_workitem_id_x()";
     d.block_index[0] = "__builtin_amdgcn_workgroup_id_x()", d.block_index[1] = "__builtin_amdgcn_workgroup_id_y()",
     d.block_index[2] = "__builtin_amdgcn_workgroup_id_z()";

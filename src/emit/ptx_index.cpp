@@ -377,6 +377,28 @@ Place IndexEmitter::place(int slot, Operand base, int size, Expr index) {
   return {pointer(slot, base, size, moving), bytes};
 }
 
+// One multiplication with addition from a register that advances alike, which takes an instruction and a register less than to advance another.
+// The distance does not change in the loop.
+Operand IndexEmitter::beside(const Loop& loop, int slot, int size, Expr coefficient, Expr rest) {
+  for (const Loop::Moving& m : loop.moving) {
+    if (m.slot != slot || m.coefficient != coefficient) continue;
+    Expr distance = rest - m.rest;
+    if (!is_narrow(distance) || distance.is_constant()) continue;
+    int64_t factor = size;
+    if (distance.kind() == ExprKind::kMul && distance.args().back().is_constant()) {
+      const int64_t constant = distance.args().back().constant();
+      Expr others = distance.args().front();
+      for (size_t k = 1; k + 1 < distance.args().size(); ++k) others = others * distance.args()[k];
+      if (is_narrow(others) && fits({constant * size, constant * size})) distance = others, factor *= constant;
+    }
+    const Operand x = value(distance);
+    // ptxas makes one instruction of these two, but two of mad.wide by a power of two.
+    if (x.is_reg())
+      return b_.pure(Class::kB64, "add.s64", {m.pointer, b_.pure(Class::kB64, "mul.wide.s32", {x, integer(factor)})});
+  }
+  return {};
+}
+
 Operand IndexEmitter::pointer(int slot, Operand base, int size, Expr index) {
   if (index.is_constant(0)) return base;
   for (size_t d = pointers_.size(); d-- > 0;)
@@ -394,12 +416,14 @@ Operand IndexEmitter::pointer(int slot, Operand base, int size, Expr index) {
     if (loop.depth != own || !symbolic::depends_on(index, loop.var)) continue;
     const auto affine = symbolic::affine_in(index, loop.var);
     if (!affine || level(affine->rest) >= loop.depth || level(affine->coefficient) >= loop.depth) break;
+    if (wide && (result = beside(loop, slot, size, affine->coefficient, affine->rest))) break;
     const Operand start = pointer(slot, base, size, affine->rest);
     const Expr step = affine->coefficient * size;
     result = b_.fresh(cls);
     b_.set_depth(result, loop.depth);
     loop.starts.emplace_back(result, start);
     loop.steps.emplace_back(result, wide ? value64(step) : low32(step));
+    loop.moving.push_back({slot, affine->coefficient, affine->rest, result});
   }
   if (!result) {
     Expr outer, inner;

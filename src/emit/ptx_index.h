@@ -37,6 +37,13 @@ class IndexEmitter {
     int depth = 0;                                    // of its body
     std::vector<std::pair<Operand, Operand>> starts;  // of such registers: copied in front of the loop
     std::vector<std::pair<Operand, Operand>> steps;   // added at the end of the body
+    /// Such registers by what they are for: others that advance alike are a distance away.
+    struct Moving {
+      int slot;
+      symbolic::Expr coefficient, rest;
+      Operand pointer;
+    };
+    std::vector<Moving> moving;
   };
   std::vector<Loop> loops;
 
@@ -64,6 +71,7 @@ class IndexEmitter {
   Operand with_sign(symbolic::Expr a, bool wide, const std::function<Operand(Operand)>& f);
   Operand comparison(const char* relation, symbolic::Expr a, symbolic::Expr b);
   Operand pointer(int slot, Operand base, int size, symbolic::Expr index);
+  Operand beside(const Loop& loop, int slot, int size, symbolic::Expr coefficient, symbolic::Expr rest);
 
   Builder& b_;
   const thread::Kernel& kernel_;

@@ -56,6 +56,7 @@ class Analysis {
       else if (i.op.starts_with("bar.sync"))
         p.meets = 1;
     p.addresses = static_cast<int>(std::count(code_.registers.begin(), code_.registers.end(), Class::kB64));
+    for (const Instruction& i : code_.list) p.addresses -= i.op.starts_with("mul.wide");
     return p;
   }
 
@@ -79,8 +80,8 @@ class Analysis {
       const bool floating = i.op.find(".f32") != std::string::npos || i.op.find(".f64") != std::string::npos;
       if (i.op.starts_with("cvta."))
         kind = Kind::kConstant;
-      else if (!floating && i.op.find("wide") == std::string::npos)
-        kind = Kind::kUniform;
+      else if (!floating && (i.op.find("wide") == std::string::npos || i.op.starts_with("mul.wide")))
+        kind = Kind::kUniform;  // a distance between addresses is multiplied again where it is added
     }
   }
 

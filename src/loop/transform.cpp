@@ -44,6 +44,7 @@ constexpr Verb kVerbs[] = {
     {"double_buffer", 2, 2, 0, double_buffer},
     {"split_reduction", 4, 4, 2, split_reduction},
     {"split_scan", 4, 4, 3, split_scan},
+    {"align", 5, 5, 4, align},
     {"prefetch", 3, 6, 0, prefetch},
     {"hint", 3, 3, 0, hint},
     {"skip", 1, 1, 0, skip},

@@ -41,6 +41,7 @@
 //   pipeline 5 6 at i 3             local buffers 5 and 6, filled and then used in each iteration of i, get 3 stages, filled in the background 2
 //                                   iterations ahead
 //   split_reduction r 4 -> ro ri    r's updates go to 4 partial accumulators combined after the loop, in a fixed order
+//   align r 4 of 0 -> rh            r's first iterations, up to where it reads buffer slot 0 at a multiple of 4 elements, become a loop rh in front of it
 //   split_scan s 256 4 -> so        a running sum in tiles of 256 lanes with 4 elements each: loops so_sum (inside so_e), so_step0 .. so_step7 and so_out
 //                                   (inside so_f) over lanes, in a fixed order of combination
 //   prefetch 1 r 8                  iterations of r hint what they will read of global buffer slot 1 eight iterations on: to the first-level cache

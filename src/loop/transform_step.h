@@ -98,6 +98,7 @@ Kernel compute_at(Edit edit);
 Kernel double_buffer(Edit edit);
 Kernel split_reduction(Edit edit);
 Kernel split_scan(Edit edit);
+Kernel align(Edit edit);
 Kernel prefetch(Edit edit);
 Kernel skip(Edit edit);
 Kernel hint(Edit edit);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <set>
 
+#include "ir/math_table.h"
 #include "lower/thread_lowering.h"
 #include "lower/vector_access.h"
 #include "support/error.h"
@@ -23,10 +24,23 @@ using symbolic::Expr;
 constexpr int64_t kMostUnrolled = 64;
 // Of a thread loop: iterations of one thread that are written out.
 constexpr int64_t kMostIterations = 16;
+// Of a thread loop of sums alone: iterations of one thread that are written out at a time, and nodes of what is added.
+constexpr int64_t kTogether = 8;
+constexpr size_t kShortSum = 8;
 // Groups of copies in the background for which nobody waits: as many as a buffer can have stages.
 constexpr int kMostPending = 8;
 
-// m * floordiv(x, m) + mod(x, m) is x, as no extent is 0 where a kernel runs.
+// scale * m, where m may be the c-th part of what is a multiple of c.
+Expr times(Expr scale, Expr m) {
+  const bool is_part = m.kind() == symbolic::ExprKind::kFloorDiv && m.args()[1].is_constant() &&
+                       m.args()[0].multiple() % m.args()[1].constant() == 0 &&
+                       scale.multiple() % m.args()[1].constant() == 0;
+  if (!is_part) return scale * m;
+  return symbolic::floordiv(scale, m.args()[1]) * m.args()[0];
+}
+
+// m * floordiv(x, m) + mod(x, m) is x, as no extent is 0 where a kernel runs. Of an x that is a quotient, the quotient's quotient may be written as
+// one division.
 Expr rejoin_quotients(Expr sum) {
   if (sum.kind() != symbolic::ExprKind::kAdd) return sum;
   symbolic::ExprTable& table = sum.table();
@@ -40,9 +54,14 @@ Expr rejoin_quotients(Expr sum) {
       std::vector<Expr> others = factors;
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
       const Expr scale = table.make(symbolic::ExprKind::kMul, others);
-      const Expr quotient = scale * m * symbolic::floordiv(x, m);
-      if (std::find(sum.args().begin(), sum.args().end(), quotient) == sum.args().end()) continue;
-      return rejoin_quotients(sum - term - quotient + scale * x);
+      std::vector<Expr> quotients{symbolic::floordiv(x, m)};
+      if (x.kind() == symbolic::ExprKind::kFloorDiv)
+        quotients.push_back(symbolic::floordiv(x.args()[0], x.args()[1] * m));
+      for (Expr quotient : quotients) {
+        const Expr other = times(scale, m) * quotient;
+        if (std::find(sum.args().begin(), sum.args().end(), other) == sum.args().end()) continue;
+        return rejoin_quotients(sum - term - other + scale * x);
+      }
     }
   }
   return sum;
@@ -232,7 +251,22 @@ thread::Stmt ThreadLowering::lower(const loop::Stmt& s) {
 
 thread::Stmt ThreadLowering::lower_node(const loop::Block& b) {
   thread::Block out;
-  for (const auto& s : b.statements) out.statements.push_back(lower(s));
+  for (size_t k = 0; k < b.statements.size();) {
+    const size_t count = level_ == Level::kBlock ? loops_of_one_reduction(b, k) : 1;
+    if (count < 2) {
+      out.statements.push_back(lower(b.statements[k++]));
+      continue;
+    }
+    const auto first = b.statements.begin() + static_cast<std::ptrdiff_t>(k);
+    const loop::Stmt all = loop::make(loop::Block{{first, first + static_cast<std::ptrdiff_t>(count)}});
+    out.statements.push_back(reduced(all, [&] {
+      thread::Block parts;
+      for (const loop::Stmt& each : all->as<loop::Block>()->statements)
+        parts.statements.push_back(iterations(*each->as<loop::For>()));
+      return thread::make(std::move(parts));
+    }));
+    k += count;
+  }
   return thread::make(std::move(out));
 }
 
@@ -347,10 +381,10 @@ thread::Stmt ThreadLowering::copy_in_background(const loop::Store& w) {
                                         condition ? loop::condition_of(context_, condition) : Scalar()});
 }
 
-std::vector<ThreadLowering::Reduced> ThreadLowering::reductions_of(const loop::For& f) {
+std::vector<ThreadLowering::Reduced> ThreadLowering::reductions_of(const loop::Stmt& s) {
   std::vector<Reduced> found;
-  loop::visit(f.body, [&](const loop::Stmt& s) {
-    const auto* u = s->as<loop::Update>();
+  loop::visit(s, [&](const loop::Stmt& each) {
+    const auto* u = each->as<loop::Update>();
     if (u == nullptr || u->slot < from_.arguments || places_[u->slot].place != Place::kReplicated) return;
     if (std::any_of(found.begin(), found.end(), [&](const Reduced& r) { return r.slot == u->slot; })) return;
     found.push_back({u->slot, 0, u->combiner});
@@ -363,17 +397,39 @@ std::vector<ThreadLowering::Reduced> ThreadLowering::reductions_of(const loop::F
   return found;
 }
 
+size_t ThreadLowering::loops_of_one_reduction(const loop::Block& b, size_t first) const {
+  const auto sum_of = [&](const loop::Stmt& s) -> const loop::Update* {
+    const auto* f = s->as<loop::For>();
+    if (f == nullptr || f->kind != loop::LoopKind::kThread) return nullptr;
+    const loop::Stmt* at = &f->body;
+    while (const auto* inner = (*at)->as<loop::For>()) at = &inner->body;
+    const auto* u = (*at)->as<loop::Update>();
+    return u != nullptr && u->slot >= from_.arguments && places_[u->slot].place == Place::kReplicated ? u : nullptr;
+  };
+  const loop::Update* sum = sum_of(b.statements[first]);
+  size_t count = 1;
+  for (; sum != nullptr && first + count < b.statements.size(); ++count) {
+    const loop::Update* next = sum_of(b.statements[first + count]);
+    if (next == nullptr || next->slot != sum->slot || next->combiner != sum->combiner) break;
+  }
+  return count;
+}
+
 thread::Stmt ThreadLowering::thread_loop(const loop::For& f) {
   STAX_ASSERT(level_ == Level::kBlock, "thread loop {} is inside a thread loop", f.var.str());
+  return reduced(loop::make(f), [&] { return iterations(f); });
+}
+
+thread::Stmt ThreadLowering::reduced(const loop::Stmt& s, const std::function<thread::Stmt()>& body) {
   thread::Block out;
-  const std::vector<Reduced> reductions = reductions_of(f);
+  const std::vector<Reduced> reductions = reductions_of(s);
   for (const Reduced& r : reductions) {
     const Scalar zero = ir::neutral(context_, r.combiner, to_.buffers[r.partial].dtype);
     for (int64_t k = 0; k < to_.buffers[r.partial].count.constant(); ++k)
       out.statements.push_back(thread::make(thread::Store{r.partial, index(context_.exprs.constant(k)), zero}));
   }
   level_ = Level::kThread;
-  out.statements.push_back(thread::make(thread::Block{{iterations(f)}, true}));
+  out.statements.push_back(thread::make(thread::Block{{body()}, true}));
   level_ = Level::kBlock;
   for (const Reduced& r : reductions) {
     partials_.erase(r.slot);
@@ -402,13 +458,39 @@ thread::Stmt ThreadLowering::iterations(const loop::For& f) {
     return thread::make(std::move(all));
   }
   const Expr count = symbolic::ceildiv(extent - to_.thread, to_.block);
-  const Expr it = loop::loop_var(context_, loop_name_of(f), symbolic::ceildiv(extent, to_.block));
-  bind(f.var, to_.thread + it * to_.block);
-  thread_var_ = f.var;
-  iteration_ = it;
+  const Expr most = symbolic::ceildiv(extent, to_.block);
+  const auto loop = [&](Expr it, Expr iterations, bool unrolled, Expr iteration) {
+    bind(f.var, to_.thread + iteration * to_.block);
+    thread_var_ = f.var;
+    iteration_ = iteration;
+    return thread::make(thread::For{it, iterations, unrolled, lower(f.body)});
+  };
   // A few iterations are written out, so that their loads are under way together.
+  const Expr it = loop::loop_var(context_, loop_name_of(f), most);
   const bool few = count.is_constant() && count.constant() <= kMostIterations;
-  return thread::make(thread::For{it, count, few, lower(f.body)});
+  if (few || most.range().hi < 2 * kTogether || !is_short_sum(f)) return loop(it, count, few, it);
+  const Expr whole = symbolic::floordiv(count, kTogether), left = symbolic::mod(count, kTogether);
+  const Expr group = loop::loop_var(context_, loop_name_of(f), symbolic::floordiv(most, kTogether));
+  const Expr one = loop::loop_var(context_, loop_name_of(f), exprs.constant(kTogether));
+  thread::Stmt steady = thread::make(
+      thread::For{group, whole, false, loop(one, exprs.constant(kTogether), true, group * kTogether + one)});
+  return thread::make(thread::Block{{std::move(steady), loop(it, left, false, whole * kTogether + it)}});
+}
+
+bool ThreadLowering::is_short_sum(const loop::For& f) {
+  size_t nodes = 0;
+  bool is_sum = true;
+  loop::visit(f.body, [&](const loop::Stmt& s) {
+    const auto* inner = s->as<loop::For>();
+    const auto* u = s->as<loop::Update>();
+    is_sum = is_sum && (u != nullptr || (inner != nullptr && inner->kind == loop::LoopKind::kVector));
+    if (u == nullptr) return;
+    nodes += ir::node_count(u->value);
+    ir::visit(u->value, [&](Scalar x) {
+      if (x->kind == ScalarKind::kOp && ir::is_math_function(x->op)) is_sum = false;
+    });
+  });
+  return is_sum && nodes <= kShortSum;
 }
 
 std::string ThreadLowering::loop_name_of(const loop::For& f) {

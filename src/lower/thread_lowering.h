@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -83,11 +84,17 @@ class ThreadLowering {
     int slot = 0, partial = 0;
     loop::Combiner combiner = loop::Combiner::kSum;
   };
-  std::vector<Reduced> reductions_of(const loop::For& f);
+  std::vector<Reduced> reductions_of(const loop::Stmt& s);
   thread::Stmt thread_loop(const loop::For& f);
+  /// Thread loops one after the other that add to the same: each thread's part of all of them is combined with others once.
+  size_t loops_of_one_reduction(const loop::Block& b, size_t first) const;
+  /// `body`, which is what threads do of thread loops in `s`, with what stands around it for the reductions in it.
+  thread::Stmt reduced(const loop::Stmt& s, const std::function<thread::Stmt()>& body);
 
   /// What a thread does of a thread loop.
   thread::Stmt iterations(const loop::For& f);
+  /// Short loops of sums alone, of which several iterations are written out: their loads are under way together.
+  static bool is_short_sum(const loop::For& f);
   static std::string loop_name_of(const loop::For& f);
   bool touches_spread(const loop::For& f) const;
 

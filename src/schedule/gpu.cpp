@@ -27,6 +27,8 @@ constexpr int64_t kLongRow = 64;
 constexpr int kWarpRow = 8;
 // Lanes of one access, and accesses of a thread where there are many elements.
 constexpr int kVector = 4, kSeveral = 2;
+// Iterations of a reduction in a thread that are written out.
+constexpr int kTogether = 8;
 
 class GpuScheduler {
  public:
@@ -235,18 +237,22 @@ class GpuScheduler {
     std::vector<GpuVersion> versions;
     const Expr count = count_of(form_.reductions);
     if (along_reduction && !along_row) {
-      GpuVersion v{
-          block_reduction(), kBlock, {"a block reduces one row: neighbours in memory are neighbours in a warp"}};
+      GpuVersion v = block_reduction();
       if (!form_.outer.empty()) v.guard = symbolic::less_equal(kernel_.context->exprs.constant(kLongRow), count);
       if (v.guard && v.guard.is_constant(0)) v.schedule.clear();
       if (!v.schedule.empty()) versions.push_back(std::move(v));
       if (!versions.empty() && versions.back().guard && versions.back().guard.is_constant(1))
         versions.back().guard = {};
     }
-    if (!form_.outer.empty() && (versions.empty() || versions.back().guard)) versions.push_back(thread_reduction());
+    if (form_.outer.empty() || (!versions.empty() && !versions.back().guard)) return versions;
+    if (along_row && !along_reduction) {
+      if (auto v = vector_reduction()) versions.push_back(std::move(*v));
+      if (!versions.empty() && !versions.back().guard) return versions;
+    }
+    versions.push_back(thread_reduction());
     return versions;
   }
-  std::string block_reduction() const {
+  GpuVersion block_reduction() const {
     std::vector<std::string> order = outer_names();
     StepList steps(order);
     std::string row;
@@ -257,9 +263,20 @@ class GpuScheduler {
       steps.step("fuse " + r + " " + name(form_.reductions[k]) + " -> " + next);
       r = next;
     }
-    steps.step("thread " + r);
-    if (!row.empty()) steps.step("parallelize " + row);
-    return steps.str();
+    const auto finished = [&](const std::string& body, const char* reason) {
+      return GpuVersion{steps.str() + body + (row.empty() ? "" : "parallelize " + row + "\n"),
+                        kBlock,
+                        {"a block reduces one row: neighbours in memory are neighbours in a warp", reason}};
+    };
+    // Vectors from where memory has the first one; what is in front of it and behind the last is for single threads.
+    if (form_.inner_loads.size() == 1 && target_.vector_bytes >= 8) {
+      const GpuVersion v = finished(fmt::format("align {0} {1} of {2} -> rh\nsplit {0} {1} -> rv lanes separate rt\n"
+                                                "thread rh\nthread rv\nthread rt\nvectorize lanes {1}\n",
+                                                r, kVector, form_.inner_loads[0]->slot),
+                                    "elements in vectors from a vector's address on");
+      if (is_legal(v)) return v;
+    }
+    return finished("thread " + r + "\n", "one element at a time");
   }
   GpuVersion thread_reduction() const {
     StepList steps(outer_names());
@@ -267,9 +284,57 @@ class GpuScheduler {
     steps.step(fmt::format("split {} {} -> blocks threads guard", all, kReductionBlock));
     steps.step("parallelize blocks");
     steps.step("thread threads");
-    return {steps.str(),
-            kReductionBlock,
-            {"a thread reduces for one result: neighbouring results are neighbours in a warp"}};
+    GpuVersion v{steps.str(),
+                 kReductionBlock,
+                 {"a thread reduces for one result: neighbouring results are neighbours in a warp"}};
+    unroll_reduction(v);
+    return v;
+  }
+  // Several iterations of the reduction are written out, so that their loads are under way together and share an address.
+  void unroll_reduction(GpuVersion& v) const {
+    const loop::For& r = form_.reductions.back();
+    if (r.extent.is_constant() && r.extent.constant() < 2 * kTogether) return;
+    GpuVersion unrolled = v;
+    unrolled.schedule += fmt::format("split {} {} -> ro ri separate rt\nunroll ri\n", name(r), kTogether);
+    if (is_legal(unrolled)) v = std::move(unrolled);
+  }
+  // Several vectors of neighbouring results a thread, where that is still work for half of the machine.
+  std::optional<GpuVersion> vector_reduction() const {
+    GpuVersion v;
+    v.block = kReductionBlock;
+    const loop::For& last = form_.outer.back();
+    const int64_t part = int64_t{kReductionBlock} * kSeveral * kVector;
+    if (target_.vector_bytes < 8 || form_.inner_loads.size() != 1) return std::nullopt;
+    const Scalar load = form_.inner_loads[0];
+    if (!make_multiple(kernel_, last.extent, kVector, v)) return std::nullopt;
+    const std::vector<Expr>& extents = kernel_.buffers[load->slot].extents;
+    if (extents.size() > 1 && !make_multiple(kernel_, extents.back(), kVector, v)) return std::nullopt;
+    const Expr columns = symbolic::less_equal(last.extent.table().constant(part / 2), last.extent);
+    v.guard = v.guard ? symbolic::logical_and(v.guard, columns) : columns;
+    if (!require_at_least(v, count_of(form_.outer), part * target_.units / 2)) return std::nullopt;
+    if (v.guard.is_constant(0)) return std::nullopt;
+    const std::string row = name(last);
+    StepList steps(outer_names());
+    steps.step(fmt::format("split {0} {1} -> {0}v lanes exact", row, kVector));
+    steps.step(fmt::format("split {0}v {1} -> {0}o part cases rest", row, kReductionBlock * kSeveral));
+    steps.step(fmt::format("split part {} -> each threads exact", kReductionBlock));
+    steps.step("interchange each threads");
+    std::vector<std::string> order = outer_names();
+    order.back() += "o";
+    StepList grid(order);
+    const std::string all = fuse_outer(grid, order.size());
+    steps.step(grid.str());
+    for (const char* each : {"sink each", "sink lanes", "sink lanes_t", "unroll each"}) steps.step(each);
+    for (const char* each : {"lanes", "lanes_t"}) steps.step(fmt::format("vectorize {} {}", each, kVector));
+    steps.step("parallelize " + all);
+    for (const char* each : {"threads", "rest"}) steps.step(fmt::format("thread {}", each));
+    v.schedule = steps.str();
+    v.reasons = {
+        fmt::format("a thread reduces for {} results in {} accesses: neighbouring vectors are neighbours in a warp",
+                    kVector * kSeveral, kSeveral)};
+    unroll_reduction(v);
+    if (v.guard.is_constant(1)) v.guard = {};
+    return v;
   }
 
   // ---- Rows: several passes over one

@@ -25,6 +25,7 @@ namespace {
 
 constexpr int kMostStages = 4;
 constexpr int kBytes = 16;  // of one access
+constexpr int kTurned = 4;  // steps of the depth, and rows, of what a thread turns
 
 struct Tile {
   int rows, columns, depth;           // of a block; steps of the reduction at a time
@@ -118,8 +119,33 @@ class MatrixScheduler {
     }
   }
 
+  // Whether a factor that lies across the depth is turned on its way to shared memory, where lanes read along the depth: what has no
+  // instruction that turns it when it is read.
+  bool is_turned(bool deep) const { return !deep && !target_.load_matrix; }
+  // The copies of a factor that is turned: kTurned steps of the depth are one store. Eight neighbouring threads have neighbours along the
+  // depth, or two do where elements are read one by one: so many that stores of half of a warp touch each bank once.
+  static void copy_turned(StepList& steps, size_t slot, const std::string& near, bool is_vector) {
+    steps.step(fmt::format("split {0}_1 {1} -> {0}_k {0}_d exact", near, kTurned));
+    if (is_vector) {
+      steps.step(fmt::format("split {0}_0 {1} -> {0}_n {0}_l exact", near, kTurned));
+      steps.step(fmt::format("interchange {0}_l {0}_k", near));
+      steps.step(fmt::format("fuse {0}_n {0}_k -> {0}_copy", near));
+      steps.step(fmt::format("cache {0} at {1}_copy over {1}_d {1}_l -> {1}_turn", slot, near));
+      steps.step(fmt::format("unroll {}_turn_0", near));
+      steps.step(fmt::format("vectorize {}_turn_1 {}", near, kTurned));
+      steps.step(fmt::format("unroll {}_l", near));
+    } else {
+      steps.step(fmt::format("split {0}_k 2 -> {0}_h {0}_p exact", near));
+      steps.step(fmt::format("interchange {0}_0 {0}_h", near));
+      steps.step(fmt::format("fuse {0}_0 {0}_p -> {0}_q", near));
+      steps.step(fmt::format("fuse {0}_h {0}_q -> {0}_copy", near));
+    }
+    steps.step(fmt::format("thread {}_copy", near));
+    steps.step(fmt::format("vectorize {}_d {}", near, kTurned));
+  }
   // The copies of one factor: neighbouring threads copy neighbours.
-  void copy(StepList& steps, const std::string& near, int row_elements, bool is_vector, bool is_tight) const {
+  void copy(StepList& steps, const std::string& near, int rows, int row_elements, int block, bool is_vector,
+            bool is_tight) const {
     if (!is_vector) {
       // One by one, in a loop, where sums take most registers; else loads one by one, all under way together, and stores in words of two.
       if (is_tight) {
@@ -134,12 +160,25 @@ class MatrixScheduler {
       return;
     }
     const bool is_narrow = row_elements / vector_ == 4;
-    // Eight lanes write two rows of four vectors: rows that are four apart lie in different banks.
-    if (is_narrow) steps.step(fmt::format("split {0}_0 4 -> {0}_r {0}_d exact", near));
     steps.step(fmt::format("split {0}_1 {1} -> {0}_v {0}_l exact", near, vector_));
-    if (is_narrow) steps.step(fmt::format("interchange {0}_d {0}_v", near));
-    steps.step(fmt::format("fuse {0}_{1} {0}_v -> {0}_copy", near, is_narrow ? "r" : "0"));
-    if (is_narrow) steps.step(fmt::format("unroll {}_d", near));
+    std::string outer = near + "_0";
+    if (is_narrow) {
+      // Eight lanes write two rows of four vectors: rows that are four apart lie in different banks. What is in between is one thread's, as far as
+      // there is enough for all.
+      steps.step(fmt::format("split {0}_0 4 -> {0}_r {0}_d exact", near));
+      outer = near + "_r";
+      const int each = std::clamp(rows * 4 / block, 1, 4);
+      if (each < 4) {
+        steps.step(fmt::format("split {0}_d {1} -> {0}_e {0}_u exact", near, each));
+        steps.step(fmt::format("interchange {0}_r {0}_e", near));
+        steps.step(fmt::format("fuse {0}_e {0}_r -> {0}_q", near));
+        outer = near + "_q";
+      }
+      const std::string inner = fmt::format("{}_{}", near, each < 4 ? "u" : "d");
+      steps.step(fmt::format("interchange {} {}_v", inner, near));
+      steps.step(fmt::format("unroll {}", inner));
+    }
+    steps.step(fmt::format("fuse {0} {1}_v -> {1}_copy", outer, near));
     steps.step(fmt::format("thread {}_copy", near));
     steps.step(fmt::format("vectorize {}_l {}", near, vector_));
   }
@@ -179,8 +218,9 @@ class MatrixScheduler {
       steps.step(fmt::format("cache {} at ko over {} {} pad {} -> {}", load->slot, deep ? axis + "i" : "ki",
                              deep ? "ki" : axis + "i", vector_, near));
     };
-    cache(left_, row, deep_left, "left");
-    cache(right_, column, deep_right, "right");
+    const bool turn_left = is_turned(deep_left), turn_right = is_turned(deep_right);
+    cache(left_, row, deep_left || turn_left, "left");
+    cache(right_, column, deep_right || turn_right, "right");
     // Warps, and the instruction's steps.
     steps.step(fmt::format("split {}i {} -> wm mi exact", row, t.warp_rows));
     steps.step(fmt::format("split {}i {} -> wn ni exact", column, t.warp_columns));
@@ -196,8 +236,16 @@ class MatrixScheduler {
     steps.step("unroll ks");
     steps.step("warp warps");
     const bool is_tight = t.warp_rows * t.warp_columns / target_.warp > 64;
-    copy(steps, "left", deep_left ? t.depth : t.rows, aligned, is_tight);
-    copy(steps, "right", deep_right ? t.depth : t.columns, aligned, is_tight);
+    const int block = t.warps() * target_.warp;
+    const auto fill = [&](Scalar load, const char* near, bool is_turned, bool is_deep, int tile) {
+      if (is_turned) {
+        copy_turned(steps, load->slot, near, aligned);
+      } else {
+        copy(steps, near, is_deep ? tile : t.depth, is_deep ? t.depth : tile, block, aligned, is_tight);
+      }
+    };
+    fill(left_, "left", turn_left, deep_left, t.rows);
+    fill(right_, "right", turn_right, deep_right, t.columns);
     // Vectors go to shared memory by themselves, as many stages ahead as fit.
     if (aligned && target_.async_copy) {
       const int64_t rows =

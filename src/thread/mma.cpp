@@ -73,14 +73,19 @@ MmaInstruction nvidia(int m, int n, int k, DType sum, DType factor, bool tf32, P
 
 // ---- AMD
 
-MmaInstruction mfma(int mn, int k, DType factor, const std::string& builtin) {
+// Of `calls` instructions in a row, which each have their part of what lies side by side in a lane: what a lane has of the depth is read at once.
+MmaInstruction mfma(int mn, int k, DType factor, const std::string& builtin, int calls = 1) {
   MmaInstruction result;
   const std::string size = std::to_string(mn);
   result.name = "mfma.m" + size + "n" + size + "k" + std::to_string(k) + ".f32." + std::string(ir::name_of(factor));
   result.m = result.n = mn, result.k = k;
   result.lanes = 64;
   result.factor = factor;
-  if (mn == 32) {
+  result.calls = calls;
+  if (mn == 32 && calls == 2) {
+    result.a = fragment({{1, 2, 4, 8, 16, 0}, {0, 0, 0, 0, 0, 8}}, {{0, 0, 0}, {1, 2, 4}});
+    result.c = fragment({{0, 0, 0, 0, 0, 4}, {1, 2, 4, 8, 16, 0}}, {{1, 2, 8, 16}, {0, 0, 0, 0}});
+  } else if (mn == 32) {
     result.a = fragment({{1, 2, 4, 8, 16, 0}, {0, 0, 0, 0, 0, 4}}, {{0, 0}, {1, 2}});
     result.c = fragment({{0, 0, 0, 0, 0, 4}, {1, 2, 4, 8, 16, 0}}, {{1, 2, 8, 16}, {0, 0, 0, 0}});
   } else {
@@ -120,6 +125,8 @@ std::vector<MmaInstruction> make_table() {
       mfma(16, 16, DType::kF16, "__builtin_amdgcn_mfma_f32_16x16x16f16"),
       mfma(32, 8, DType::kBF16, "__builtin_amdgcn_mfma_f32_32x32x8bf16_1k"),
       mfma(16, 16, DType::kBF16, "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k"),
+      mfma(32, 16, DType::kF16, "__builtin_amdgcn_mfma_f32_32x32x8f16", 2),
+      mfma(32, 16, DType::kBF16, "__builtin_amdgcn_mfma_f32_32x32x8bf16_1k", 2),
       wmma(DType::kF16, "__builtin_amdgcn_wmma_f32_16x16x16_f16_w32"),
       wmma(DType::kBF16, "__builtin_amdgcn_wmma_f32_16x16x16_bf16_w32"),
   };

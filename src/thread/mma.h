@@ -32,6 +32,7 @@ struct MmaInstruction {
   FragmentMap a, b, c;
   std::string ptx;          // the instruction, empty where the family has none
   std::string hip_builtin;  // likewise
+  int calls = 1;            // of the builtin, one after the other: each has its part of the items
   // Where it is: from this compute capability on (75: sm_75), or on these AMD architectures.
   int least_sm = 0;
   std::vector<std::string> amd;

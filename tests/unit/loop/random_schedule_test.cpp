@@ -134,7 +134,10 @@ class Randomizer {
       case 11:
         return below(2) != 0 ? "parallelize " + loop()
                              : "split_reduction " + loop() + " " + factor() + " -> " + fresh() + " " + fresh();
-      case 12: return "stage " + slot() + " at " + loop() + " -> " + fresh();
+      case 12:
+        return below(2) != 0
+                   ? "align " + loop() + " " + pick<const char*>({"2", "4", "8"}) + " of " + slot() + " -> " + fresh()
+                   : "stage " + slot() + " at " + loop() + " -> " + fresh();
       case 13:
         switch (below(3)) {
           case 0: return "prefetch " + slot() + " " + loop() + " next " + loop() + " over " + loop();

@@ -548,6 +548,43 @@ TEST(SplitReduction, KeepsTheResults) {
   expect_illegal(kMatmul, "split_reduction i 4 -> io ii", "split_reduction i 4", "loop i");
 }
 
+TEST(Align, KeepsTheResults) {
+  const std::string sum = R"(kernel @sum reduction {
+    param n 0 .. 1000
+    param m 0 .. 1000
+    argument 0 @x i32 [n, m]
+    argument 1 @y i32 [n] written
+    local 2 @acc i32 [] written
+    for i in n {
+      allocate 2 {
+        %2[] = 0:i32
+        for r in m { %2[] sum= load0[i, r] }
+        %1[i] = load2[]
+      }
+    }
+  })";
+  expect_schedule(sum, "align r 4 of 0 -> rh");
+  expect_schedule(sum, "align r 4 of 0 -> rh; split r 4 -> rv lanes separate rt; vectorize lanes 4");
+  expect_schedule(kMap, "align j 8 of 0 -> jh");
+  expect_illegal(sum, "align i 4 of 0 -> ih", "align i 4", "loop i");
+  expect_illegal(sum, "align r 4 of 1 -> rh", "align r 4", "loop r");
+  expect_illegal(sum, "align r 1 of 0 -> rh", "align r 1", "1");
+  // Where vectors begin is a multiple for everyone to see.
+  const Kernel after = apply_schedule(parse_kernel(sum), "align r 4 of 0 -> rh");
+  int seen = 0;
+  visit(after.body, [&](const Stmt& s) {
+    const auto* f = s->as<For>();
+    if (f == nullptr || loop_name(f->var) != "r") return;
+    for (const Access& a : accesses_in(f->body)) {
+      if (a.slot != 0) continue;
+      const Expr address = ir::as_expr(a.index[0]) * after.buffers[0].extents[1] + ir::as_expr(a.index[1]);
+      EXPECT_EQ((address - f->var).multiple() % 4, 0) << address.str();
+      ++seen;
+    }
+  });
+  EXPECT_EQ(seen, 1);
+}
+
 TEST(SplitScan, KeepsTheResults) {
   const auto scan = [](const char* combiner, const char* at, bool exclusive) {
     const std::string update = fmt::format("%2[] {}= load0[i, {}]", combiner, at),

@@ -55,6 +55,11 @@ const std::map<std::string, Formulas>& formulas() {
                                   [](int l, int i) { return At{l / 32 * 4 + i, l % 32}; },
                                   [](int l, int i) { return At{i / 4 * 8 + l / 32 * 4 + i % 4, l % 32}; }};
     f["mfma.m32n32k8.f32.bf16"] = f["mfma.m32n32k8.f32.f16"];
+    // Two of them: each has four of the eight neighbours along the depth that a lane holds.
+    f["mfma.m32n32k16.f32.f16"] = {[](int l, int i) { return At{l % 32, l / 32 * 8 + i}; },
+                                   [](int l, int i) { return At{l / 32 * 8 + i, l % 32}; },
+                                   f["mfma.m32n32k8.f32.f16"].c};
+    f["mfma.m32n32k16.f32.bf16"] = f["mfma.m32n32k16.f32.f16"];
     f["mfma.m16n16k16.f32.f16"] = {[](int l, int i) { return At{l % 16, l / 16 * 4 + i}; },
                                    [](int l, int i) { return At{l / 16 * 4 + i, l % 16}; },
                                    [](int l, int i) { return At{l / 16 * 4 + i, l % 16}; }};

@@ -43,6 +43,26 @@ TEST(UnrollLoops, WritesOutAndDecides) {
                                            "for m in n { %4[0] = load0[m] %4[1] = load0[m + 1] }")));
 }
 
+TEST(PeelRests, WholeTilesAskNothing) {
+  const auto expect_peeled = [](const std::string& body, const std::string& expected) {
+    EXPECT_EQ(body_of(peel_rests(parse(body))), body_of(parse(expected)));
+  };
+  const std::string body =
+      "{ if cast<bool>([less(i*8 + mod(t, 8), n)]) { %4[0] = load0[i*8 + mod(t, 8)] } "
+      "%4[1] = select(cast<bool>([less(i*8 + 7, n)]), load0[i*8 + 7], 0.0:f32) "
+      "%4[2] = select(cast<bool>([less(i*8 + 8, n)]), load0[i*8 + 8], 0.0:f32) }";
+  std::string last = body;
+  for (size_t at; (at = last.find("i*8")) != std::string::npos;) last.replace(at, 3, "floordiv(n, 8)*8");
+  // What is asked about the next tile stays.
+  expect_peeled("for i in floordiv(n + 7, 8) " + body,
+                "for i in floordiv(n, 8) { %4[0] = load0[i*8 + mod(t, 8)] %4[1] = load0[i*8 + 7] "
+                "%4[2] = select(cast<bool>([less(i*8 + 8, n)]), load0[i*8 + 8], 0.0:f32) } "
+                "for i_t in min(mod(n, 8), 1) " +
+                    last);
+  // Loops that do not run over tiles stay as they are.
+  expect_peeled("for i in n " + body, "for i in n " + body);
+}
+
 TEST(InsertBarriers, BetweenWriteAndRead) {
   expect_barriers("%2[t] = load0[t] %4[0] = load2[255 - t]", "%2[t] = load0[t] barrier %4[0] = load2[255 - t]");
   // As late as it does; one for several.
@@ -205,6 +225,20 @@ TEST(ReduceDivisions, OneRowForEachDivisor) {
   EXPECT_EQ(find_divisor(result, symbolic::floordiv(t - 1, n)), nullptr);
   EXPECT_EQ(print(parse_kernel(print(result))), print(result));
   EXPECT_THROW(reduce_divisions(parse("barrier")), InternalError);
+}
+
+TEST(ReduceDivisions, DigitsInSteps) {
+  Kernel kernel = parse_kernel(
+      "kernel @k map {\n param a 0 .. 1000\n param b 0 .. 1000\n global 0 @x f32 [a*b]\n local 1 @l f32 [4]\n grid bx "
+      "a by 1 bz 1\n "
+      "block t 256 warp 32\n %1[0] = load0[floordiv(t, a*b) + mod(floordiv(t, b), a) + mod(t, b)] }");
+  kernel.index_bits = 32;
+  const Kernel result = reduce_divisions(kernel);
+  verify(result, Stage::kFinal);
+  // By b, and what is left by a: never by their product.
+  ASSERT_EQ(result.divisors.size(), 2U) << print(result);
+  for (const Divisor& d : result.divisors) EXPECT_TRUE(d.value.is_symbol()) << d.value.str();
+  EXPECT_EQ(print(parse_kernel(print(result))), print(result));
 }
 
 // The rule in thread_ir.h, with the multiplier and the shift that it says.
