@@ -144,8 +144,7 @@ class MatrixScheduler {
     steps.step(fmt::format("vectorize {}_d {}", near, kTurned));
   }
   // The copies of one factor: neighbouring threads copy neighbours.
-  void copy(StepList& steps, const std::string& near, int rows, int row_elements, int block, bool is_vector,
-            bool is_tight) const {
+  void copy(StepList& steps, const std::string& near, int row_elements, bool is_vector, bool is_tight) const {
     if (!is_vector) {
       // One by one, in a loop, where sums take most registers; else loads one by one, all under way together, and stores in words of two.
       if (is_tight) {
@@ -161,24 +160,13 @@ class MatrixScheduler {
     }
     const bool is_narrow = row_elements / vector_ == 4;
     steps.step(fmt::format("split {0}_1 {1} -> {0}_v {0}_l exact", near, vector_));
-    std::string outer = near + "_0";
+    // Eight lanes write two rows of four vectors: rows that are four apart lie in different banks.
     if (is_narrow) {
-      // Eight lanes write two rows of four vectors: rows that are four apart lie in different banks. What is in between is one thread's, as far as
-      // there is enough for all.
       steps.step(fmt::format("split {0}_0 4 -> {0}_r {0}_d exact", near));
-      outer = near + "_r";
-      const int each = std::clamp(rows * 4 / block, 1, 4);
-      if (each < 4) {
-        steps.step(fmt::format("split {0}_d {1} -> {0}_e {0}_u exact", near, each));
-        steps.step(fmt::format("interchange {0}_r {0}_e", near));
-        steps.step(fmt::format("fuse {0}_e {0}_r -> {0}_q", near));
-        outer = near + "_q";
-      }
-      const std::string inner = fmt::format("{}_{}", near, each < 4 ? "u" : "d");
-      steps.step(fmt::format("interchange {} {}_v", inner, near));
-      steps.step(fmt::format("unroll {}", inner));
+      steps.step(fmt::format("interchange {0}_d {0}_v", near));
+      steps.step(fmt::format("unroll {}_d", near));
     }
-    steps.step(fmt::format("fuse {0} {1}_v -> {1}_copy", outer, near));
+    steps.step(fmt::format("fuse {0}_{1} {0}_v -> {0}_copy", near, is_narrow ? "r" : "0"));
     steps.step(fmt::format("thread {}_copy", near));
     steps.step(fmt::format("vectorize {}_l {}", near, vector_));
   }
@@ -231,17 +219,18 @@ class MatrixScheduler {
     const size_t shared = kernel_.buffers.size();
     steps.step(fmt::format("cache {} at ks over mi kk -> rows", shared));
     steps.step(fmt::format("cache {} at ks over kk ni -> columns", shared + 1));
+    // What a lane has of the depth lies side by side: the loop over it is the inner one.
+    if (!target_.load_matrix) steps.step("interchange columns_0 columns_1");
     for (const char* each : {"mi ni kk", "rows_0 - rows_1", "- columns_1 columns_0"})
       steps.step(fmt::format("matrix {}", each));
     steps.step("unroll ks");
     steps.step("warp warps");
     const bool is_tight = t.warp_rows * t.warp_columns / target_.warp > 64;
-    const int block = t.warps() * target_.warp;
     const auto fill = [&](Scalar load, const char* near, bool is_turned, bool is_deep, int tile) {
       if (is_turned) {
         copy_turned(steps, load->slot, near, aligned);
       } else {
-        copy(steps, near, is_deep ? tile : t.depth, is_deep ? t.depth : tile, block, aligned, is_tight);
+        copy(steps, near, is_deep ? t.depth : tile, aligned, is_tight);
       }
     };
     fill(left_, "left", turn_left, deep_left, t.rows);
