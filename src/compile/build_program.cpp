@@ -57,6 +57,10 @@ class ProgramBuilder {
       if (input.value->type.rank && input.value->type.rank.is_symbol())
         spec.rank_symbol = slot_of(input.value->type.rank);
       spec.value = add_value(input.value);
+      // Kernels run behind the checks: a dim for which those leave one size is a number in their strides.
+      for (Expr& e : input.value->type.extents)
+        if (const symbolic::Interval possible = graph_.constraints.range(e); possible.is_constant())
+          e = graph_.exprs().constant(possible.lo);
       program_->values[spec.value].storage = Storage::kInput;
       program_->inputs.push_back(std::move(spec));
     }

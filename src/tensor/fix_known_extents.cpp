@@ -17,13 +17,15 @@ bool fix_known_extents(Graph& graph) {
     }
   }
   if (known.empty()) return false;
+  // The inputs keep the symbols, and so do the checks that leave one size: they say what is wrong with another one, and why.
+  std::vector<std::vector<Expr>> declared;
+  for (const GraphInput& input : graph.inputs) declared.push_back(input.value->type.extents);
+  std::vector<std::pair<Check*, Check>> checks;
+  for (const auto& op : graph.body.ops)
+    if (auto* check = op->as<Check>()) checks.emplace_back(check, *check);
   substitute_symbols(graph, known);
-  std::vector<Op*> settled;
-  for (const auto& op : graph.body.ops) {
-    const auto* check = op->as<Check>();
-    if (check != nullptr && check->condition.is_constant() && !check->condition.is_constant(0)) settled.push_back(op.get());
-  }
-  for (Op* op : settled) erase_op(*op);
+  for (size_t k = 0; k < declared.size(); ++k) graph.inputs[k].value->type.extents = std::move(declared[k]);
+  for (auto& [check, as_it_was] : checks) *check = std::move(as_it_was);
   return true;
 }
 

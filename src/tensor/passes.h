@@ -5,8 +5,8 @@
 
 namespace stax::tensor {
 
-// fix_known_extents: dims of inputs for which the checks leave one size are that number everywhere, in the input's type too, which then refuses every other
-//   size; checks that are settled by it go.
+// fix_known_extents: dims of inputs for which the checks leave one size are that number everywhere but in the inputs' types and in the checks of the whole
+//   program, which refuse every other size.
 bool fix_known_extents(Graph& graph);
 
 // canonicalize: one form per meaning; never needed for correctness.
