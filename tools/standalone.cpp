@@ -20,6 +20,7 @@ constexpr int kTries = 400;
 struct Place {
   const program::LaunchStep* step = nullptr;
   const tensor::Op* op = nullptr;
+  uint32_t phase = 0;
   size_t version = 0;
 };
 
@@ -30,7 +31,8 @@ Place place_of(const compile::Compiled& compiled, size_t kernel) {
       const auto* launch = std::get_if<program::LaunchStep>(&p.blocks[b].steps[s]);
       if (launch == nullptr) continue;
       for (size_t v = 0; v < launch->versions.size(); ++v)
-        if (launch->versions[v].kernel == kernel) return {launch, compiled.origin.ops[b][s], v};
+        if (launch->versions[v].kernel == kernel)
+          return {launch, compiled.origin.ops[b][s], compiled.origin.phases[b][s], v};
     }
   // A version that no use of its kernel needs: that of another one has the same parameters.
   for (size_t b = 0; b < p.blocks.size(); ++b)
@@ -39,7 +41,7 @@ Place place_of(const compile::Compiled& compiled, size_t kernel) {
       if (launch == nullptr) continue;
       for (const program::LaunchVersion& v : launch->versions)
         if (p.kernels[v.kernel].family == p.kernels[kernel].family)
-          return {launch, compiled.origin.ops[b][s], launch->versions.size()};
+          return {launch, compiled.origin.ops[b][s], compiled.origin.phases[b][s], launch->versions.size()};
     }
   internal_error("kernel {} is not launched", p.kernels[kernel].name);
 }
@@ -101,7 +103,7 @@ std::string standalone_text(const compile::Compiled& compiled, size_t kernel, co
                             const program::AtShape* at) {
   const program::Program& p = *compiled.program;
   const Place place = place_of(compiled, kernel);
-  const loop::Kernel naive = compile::run_loop_passes(compile::lower_op(*place.op).kernel);
+  const loop::Kernel naive = compile::run_loop_passes(compile::lower_step(*place.op, place.phase, target).kernel);
   thread::Kernel simple = lower::lower_to_thread(naive, ir::find_target("cpu"), 1, 64);
   simple.name = "simple_" + p.kernels[kernel].name;
   std::optional<std::vector<int64_t>> values = at != nullptr ? values_at(p, *place.step, *at) : search(p, place);

@@ -44,6 +44,7 @@ struct Way {
   const Op& op;
   uint32_t version;
   Machine machine;
+  uint32_t phase = 0;
   lower::LoweredKernel lowered = {};
   uint32_t versions = 0;
   std::string schedule = {};
@@ -78,7 +79,7 @@ void lower_level(Way& way) {
     default: name = "lower_prefix_scan"; break;
   }
   way.add("loop", name, "the naive nest", [&] {
-    way.lowered = compile::lower_op(way.op);
+    way.lowered = compile::lower_step(way.op, way.phase, way.machine.row());
     loop::verify(way.lowered.kernel);
     return way.lowered.kernel;
   });
@@ -98,7 +99,7 @@ void choose(Way& way) {
     way.schedule = way.gpu->version.schedule;
     way.necessary = way.gpu->necessary;
     // A version has a kernel of its own: what is known of its parameters is said of their symbols.
-    const loop::Kernel fresh = compile::lower_op(way.op).kernel;
+    const loop::Kernel fresh = compile::lower_step(way.op, way.phase, way.machine.row()).kernel;
     way.current = schedule::with_known(fresh, way.gpu->version.known);
   } else {
     auto versions = schedule::choose_versions(naive, [&] { return compile::lower_op(way.op).kernel; });
@@ -190,8 +191,8 @@ struct Built {
   std::unique_ptr<Way> way;
   std::optional<KernelFault> fault;
 };
-Built build(const Op& op, uint32_t version, const Machine& machine) {
-  Built built{std::make_unique<Way>(Way{op, version, machine}), {}};
+Built build(const Op& op, uint32_t version, const Machine& machine, uint32_t phase) {
+  Built built{std::make_unique<Way>(Way{op, version, machine, phase}), {}};
   Way& way = *built.way;
   for (auto level : kLevels) {
     try {
@@ -224,11 +225,14 @@ struct Call {
       : call(c),
         want(evaluate(c)),
         params(params_of(way, c)),
-        seconds(way.machine.is_gpu() ? kGpuStageSeconds : kStageSeconds) {}
+        seconds(way.machine.is_gpu() ? kGpuStageSeconds : kStageSeconds) {
+    if (way.phase > 0) add_partials(way);
+  }
   Call(const Call&) = delete;
 
   /// Result k again, moved a little. All stages are compared with the same draws.
   Again again(size_t k) const {
+    if (k >= call.op->results.size()) return {};
     return {[this, k](Draw draw) -> std::optional<Item> {
       auto [at, fresh] = moved.try_emplace({draw.number, draw.scale});
       if (fresh) {
@@ -241,6 +245,25 @@ struct Call {
   }
 
  private:
+  /// Behind the op's results, what is between its phases: as the naive nests give it.
+  void add_partials(const Way& way) {
+    const auto phases = compile::op_phases(*call.op, compile::lower_op(*call.op), way.machine.row());
+    for (const compile::Partial& partial : phases->partials) {
+      std::vector<int64_t> extents;
+      for (symbolic::Expr e : partial.extents) extents.push_back(symbolic::evaluate(e, call.bindings));
+      want.emplace_back().tensor = Literal(partial.dtype, std::move(extents));
+    }
+    std::vector<Item> operands = call.operands, made = want;
+    for (const lower::LoweredKernel& k : phases->kernels) {
+      std::vector<void*> buffers;
+      for (const int a : k.arguments)
+        buffers.push_back(a >= 0 ? operands[static_cast<size_t>(a)].tensor.data()
+                                 : made[static_cast<size_t>(~a)].tensor.data());
+      loop::interpret(k.kernel, buffers, params);
+    }
+    for (size_t k = call.op->results.size(); k < want.size(); ++k) want[k] = made[k];
+  }
+
   mutable std::map<std::pair<uint64_t, double>, std::optional<std::vector<Item>>> moved;
 };
 
@@ -258,21 +281,24 @@ std::string run_stage(const Stage& stage, const Way& way, const Call& call) {
       [&] {
         std::vector<std::unique_ptr<GuardedMemory>> memory;
         std::vector<void*> buffers;
-        for (const int argument : way.lowered.arguments) {
+        const std::vector<loop::Buffer>& arguments = way.lowered.kernel.buffers;
+        for (size_t k = 0; k < way.lowered.arguments.size(); ++k) {
+          const int argument = way.lowered.arguments[k];
           const Literal& data = argument >= 0 ? call.call.operands[static_cast<size_t>(argument)].tensor
                                               : call.want[result_of(argument)].tensor;
           memory.push_back(std::make_unique<GuardedMemory>(data.bytes(), ir::is_float(data.dtype()) ? 0xFF : 0xA5));
           buffers.push_back(memory.back()->data());
           const bool in_place = argument < 0 && way.op.kind() == tensor::OpKind::kScatter;
-          const Literal* from = in_place ? &call.call.operands[0].tensor : argument >= 0 ? &data : nullptr;
+          const Literal* from = in_place ? &call.call.operands[0].tensor : !arguments[k].written ? &data : nullptr;
           if (from && from->bytes() > 0) std::memcpy(buffers.back(), from->data(), from->bytes());
         }
         stage.run(buffers, call.params);
         for (size_t k = 0; k < memory.size(); ++k) {
           const int argument = way.lowered.arguments[k];
           bool changed = !memory[k]->intact();
-          if (argument >= 0) {
-            const Literal& data = call.call.operands[static_cast<size_t>(argument)].tensor;
+          if (!arguments[k].written) {
+            const Literal& data = argument >= 0 ? call.call.operands[static_cast<size_t>(argument)].tensor
+                                                : call.want[result_of(argument)].tensor;
             changed = changed || (data.bytes() > 0 && std::memcmp(data.data(), memory[k]->data(), data.bytes()) != 0);
           } else if (memory[k]->bytes() > 0) {
             std::memcpy(results.as<char>() + starts[result_of(argument)], memory[k]->data(), memory[k]->bytes());
@@ -284,7 +310,9 @@ std::string run_stage(const Stage& stage, const Way& way, const Call& call) {
   if (end.starts_with("it does not end")) return "?" + end;
   if (!end.empty()) return end;
   if (*outside.as<int>()) return "it writes outside of its result";
-  for (size_t k = 0; k < call.want.size(); ++k) {
+  for (size_t a = 0; a < way.lowered.arguments.size(); ++a) {
+    if (!way.lowered.kernel.buffers[a].written) continue;
+    const size_t k = result_of(way.lowered.arguments[a]);
     const Literal& want = call.want[k].tensor;
     Item got;
     got.tensor = Literal(want.dtype(), want.extents());
@@ -353,8 +381,8 @@ struct KernelChain::Impl {
   Built built;
 };
 
-KernelChain::KernelChain(const Op& op, uint32_t version, const Machine& machine)
-    : impl_(new Impl{build(op, version, machine)}) {}
+KernelChain::KernelChain(const Op& op, uint32_t version, const Machine& machine, uint32_t phase)
+    : impl_(new Impl{build(op, version, machine, phase)}) {}
 KernelChain::~KernelChain() = default;
 
 uint32_t KernelChain::versions() const { return impl_->built.way->versions; }
@@ -402,10 +430,14 @@ bool KernelChain::differs(const KernelCall& call) const {
 }
 
 std::optional<KernelFault> check_building(const Op& op, const Machine& machine) {
-  for (uint32_t version = 0;; ++version) {
-    Built built = build(op, version, machine);
-    if (built.fault || version + 1 >= built.way->versions) return built.fault;
-  }
+  const auto phases = compile::op_phases(op, compile::lower_op(op), machine.row());
+  for (uint32_t phase = 0; phase <= (phases ? phases->kernels.size() : 0); ++phase)
+    for (uint32_t version = 0, count = 1; version < count; ++version) {
+      Built built = build(op, version, machine, phase);
+      if (built.fault) return built.fault;
+      count = built.way->versions;
+    }
+  return std::nullopt;
 }
 
 }  // namespace stax::bisect

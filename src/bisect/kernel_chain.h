@@ -34,7 +34,8 @@ std::vector<tensor::Item> evaluate(const KernelCall& call);
 /// All stages of one version of an op on the way to a machine, made once.
 class KernelChain {
  public:
-  KernelChain(const tensor::Op& op, uint32_t version, const Machine& machine);
+  /// `phase`: 0 for the whole op, else its phase of that number (compile::op_phases).
+  KernelChain(const tensor::Op& op, uint32_t version, const Machine& machine, uint32_t phase = 0);
   ~KernelChain();
   KernelChain(const KernelChain&) = delete;
   KernelChain& operator=(const KernelChain&) = delete;

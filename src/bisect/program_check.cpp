@@ -102,7 +102,7 @@ class Attribution {
     if (is_launch && at.operands.size() == op.operands.size() && !at.symbols.empty())
       fault.around = KernelCall{&op, at.operands, bindings_of(c_, at.symbols)};
     if (is_launch)
-      if (std::string wrong = launch_fault(std::get<LaunchStep>(step), op, s.kernel, at.symbols); !wrong.empty()) {
+      if (std::string wrong = launch_fault(std::get<LaunchStep>(step), op, s, at.symbols); !wrong.empty()) {
         fault.level = "program", fault.pass = "build_program", fault.detail = wrong;
         return fault;
       }
@@ -133,7 +133,17 @@ class Attribution {
     } catch (const std::exception&) {  // what the step reads is wrong already
       return false;
     }
-    const KernelChain chain(op, p_.kernels[s.kernel].version, options_.machine);
+    // A phase may be right of what one before it made wrong.
+    const uint32_t phase = c_.origin.phases[s.block][s.step];
+    for (uint32_t before = 1; before < phase; ++before)
+      for (uint32_t version = 0, count = 1; version < count; ++version) {
+        const KernelChain chain(op, version, options_.machine, before);
+        if (fault_of(fault, chain, call)) return true;
+        count = chain.versions();
+      }
+    return fault_of(fault, KernelChain(op, p_.kernels[s.kernel].version, options_.machine, phase), std::move(call));
+  }
+  bool fault_of(ProgramFault& fault, const KernelChain& chain, KernelCall call) const {
     const bool differs = chain.differs(call);
     if (differs) {
       call = shrink(std::move(call), [&](const KernelCall& c) { return chain.differs(c); });
@@ -151,13 +161,15 @@ class Attribution {
   }
 
   /// What the program gives to a launch that is not what its op says; empty if there is nothing.
-  std::string launch_fault(const LaunchStep& step, const Op& op, uint32_t kernel,
+  std::string launch_fault(const LaunchStep& step, const Op& op, const Sighting& s,
                            const std::vector<int64_t>& symbols) const {
     if (symbols.empty()) return {};
+    const uint32_t kernel = s.kernel;
     const tensor::Bindings bindings = bindings_of(c_, symbols);
     std::vector<int64_t> values(p_.exprs.nodes().size());
     p_.exprs.evaluate(0, values.size(), symbols, values);
-    const lower::LoweredKernel lowered = compile::lower_op(op);
+    const lower::LoweredKernel lowered =
+        compile::lower_step(op, c_.origin.phases[s.block][s.step], options_.machine.row());
     std::string wrong;
     std::unordered_map<const symbolic::ExprNode*, int64_t> params;
     const loop::Kernel& k = c_.kernels[kernel];
@@ -194,6 +206,7 @@ class Attribution {
     }
     for (size_t j = 0; j < lowered.arguments.size(); ++j) {
       const int argument = lowered.arguments[j];
+      if (argument < 0 && static_cast<size_t>(~argument) >= op.results.size()) continue;  // between its phases
       const tensor::Value* want = argument >= 0 ? op.operands[static_cast<size_t>(argument)] : op.result(~argument);
       if (wrong.empty() && c_.origin.values[step.arguments[j]] != want)
         wrong = fmt::format("argument {} of the launch is {} instead of {}", j,

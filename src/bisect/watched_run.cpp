@@ -119,7 +119,7 @@ class Watcher final : public runtime::StepObserver {
 
   void before(const runtime::StepView& view, uint32_t block, uint32_t step) override {
     // Behind the last step of a body, what it made is seen by whoever reads it.
-    if (pending_ && (pending_->block != block || pending_->number + 1 != step)) {
+    if (pending_ && (pending_->block != block || pending_->behind + 1 != step)) {
       for (const auto& v : pending_->op->results) ++times_[refs_.at(v.get())];
       pending_.reset();
     }
@@ -129,6 +129,8 @@ class Watcher final : public runtime::StepObserver {
     ++seen_.number;
     seen_.block = block, seen_.step = step;
     seen_.kernel = launched(view, s);
+    if (const auto* launch = std::get_if<LaunchStep>(&s); launch && view.value(launch->empty_if_zero) > 0)
+      ran_ = {op(block, step), &s, block, step, seen_.number, seen_.kernel, step};
     forget(block, step);
     if (seen_.number == o_.stop_at) stop(view, s, *op(block, step));
     for_each_operand(s, [&](ValueRef v) { unchanged(view, v, "in front of the step that reads it"); });
@@ -148,7 +150,14 @@ class Watcher final : public runtime::StepObserver {
       });
     }
     if (std::holds_alternative<CopyStep>(s) && o.kind() == tensor::OpKind::kScatter) return;  // the launch is next
-    pending_ = Pending{&o, &s, block, step, seen_.number, seen_.kernel};
+    const std::vector<const Op*>& ops = c_.origin.ops[block];
+    if (std::holds_alternative<LaunchStep>(s) && step + 1 < ops.size() && ops[step + 1] == &o)
+      return;  // a further phase is
+    pending_ = Pending{&o, &s, block, step, seen_.number, seen_.kernel, step};
+    if (ran_ && ran_->op == &o && ran_->block == block) {
+      pending_ = std::exchange(ran_, std::nullopt);  // the phase that did it
+      pending_->behind = step;
+    }
     // Extents that the op defines are known from the next step on.
     if (o.defines.empty()) finish(view);
   }
@@ -172,6 +181,7 @@ class Watcher final : public runtime::StepObserver {
     uint32_t block, number;
     int64_t count;  // over the call
     uint32_t kernel;
+    uint32_t behind;  // the last step of the op
   };
 
   const Op* op(uint32_t block, uint32_t step) const { return c_.origin.ops[block][step]; }
@@ -187,8 +197,15 @@ class Watcher final : public runtime::StepObserver {
   /// Values whose data the step makes.
   std::vector<ValueRef> results(uint32_t block, uint32_t step) const {
     std::vector<ValueRef> r;
-    if (!makes_data(p_.blocks[block].steps[step])) return r;
-    for (const auto& v : op(block, step)->results) r.push_back(refs_.at(v.get()));
+    const Step& s = p_.blocks[block].steps[step];
+    if (!makes_data(s)) return r;
+    for (const auto& v : op(block, step)->results) {
+      const ValueRef result = refs_.at(v.get());
+      const auto* launch = std::get_if<LaunchStep>(&s);
+      if (launch == nullptr ||
+          std::find(launch->arguments.begin(), launch->arguments.end(), result) != launch->arguments.end())
+        r.push_back(result);
+    }
     return r;
   }
 
@@ -220,8 +237,10 @@ class Watcher final : public runtime::StepObserver {
   /// Where a result is about to be written.
   void place(const runtime::StepView& view, uint32_t block, uint32_t step, ValueRef v) {
     const Op& o = *op(block, step);
-    const bool first =
-        !(o.kind() == tensor::OpKind::kScatter && std::holds_alternative<LaunchStep>(p_.blocks[block].steps[step]));
+    const bool behind_phases = step > 0 && c_.origin.phases[block][step] == 0 &&
+                               c_.origin.phases[block][step - 1] > 0 && op(block, step - 1) == &o;
+    const bool first = !behind_phases && !(o.kind() == tensor::OpKind::kScatter &&
+                                           std::holds_alternative<LaunchStep>(p_.blocks[block].steps[step]));
     const ValueSpec& spec = p_.values[v];
     if (!o.defines.empty() || spec.is_sequence || !first) return;
     if (const Item* want = want_.find(c_.origin.values[v]->id, times_[v])) {
@@ -365,6 +384,7 @@ class Watcher final : public runtime::StepObserver {
   std::map<ValueRef, Live> live_;
   std::map<ValueRef, size_t> times_;
   std::optional<Pending> pending_;
+  std::optional<Pending> ran_;  // the last launch that did anything
 };
 
 }  // namespace

@@ -22,19 +22,6 @@ using symbolic::Expr;
 using tensor::Op;
 using tensor::Value;
 
-// An expression of a kernel's context over the graph's symbols.
-Expr to_graph(Expr e, symbolic::ExprTable& table, const std::unordered_map<const symbolic::ExprNode*, Expr>& params) {
-  if (e.is_constant()) return table.constant(e.constant());
-  if (e.is_symbol()) {
-    auto it = params.find(e.node());
-    STAX_ASSERT(it != params.end(), "kernel expression {} uses {}, which is no parameter", e.str(), e.symbol().name);
-    return it->second;
-  }
-  std::vector<Expr> args;
-  for (Expr a : e.args()) args.push_back(to_graph(a, table, params));
-  return table.make(e.kind(), std::move(args));
-}
-
 class ProgramBuilder {
  public:
   ProgramBuilder(tensor::Graph& graph, const ir::Target& target)
@@ -126,6 +113,7 @@ class ProgramBuilder {
     uint32_t number = static_cast<uint32_t>(program_->blocks.size());
     program_->blocks.emplace_back();
     origin_.ops.emplace_back();
+    origin_.phases.emplace_back();
     uint32_t saved = block_;
     block_ = number;
     start_segment();
@@ -154,6 +142,7 @@ class ProgramBuilder {
   void add_step(Step s) {
     current().steps.push_back(std::move(s));
     origin_.ops[block_].push_back(op_);
+    origin_.phases[block_].push_back(phase_);
   }
   /// Symbols that the step just added defines: what depends on them is evaluated behind it.
   void defined(const std::vector<Expr>& symbols) {
@@ -167,13 +156,41 @@ class ProgramBuilder {
   }
 
   // ---- kernels
-  void launch(const Op& op, const std::vector<ValueRef>& results) {
-    lower::LoweredKernel lowered = lower_op(op);
+  void launch(const Op& op, std::vector<ValueRef> results) {
+    lower::LoweredKernel whole = lower_op(op);
+    const size_t own = results.size();
+    if (auto phases = op_phases(op, whole, target_)) {
+      for (Partial& partial : phases->partials) results.push_back(add_partial(op, std::move(partial)));
+      for (lower::LoweredKernel& kernel : phases->kernels) {
+        ++phase_;
+        const std::string text = loop::print(kernel.kernel);
+        launch_kernel(kernel, [&] { return loop::parse_kernel(text); }, op, results);
+      }
+      phase_ = 0;
+      if (phases->condition.is_constant(1)) return;
+      whole.written = whole.written * (1 - phases->condition);
+      results.resize(own);
+    }
+    launch_kernel(whole, [&] { return lower_op(op).kernel; }, op, results);
+  }
+  /// A value that is no value of the graph.
+  ValueRef add_partial(const Op& op, Partial partial) {
+    auto value = std::make_shared<tensor::Value>();
+    value->type = tensor::Type::tensor(partial.dtype, std::move(partial.extents));
+    value->id = graph_.next_value_id();
+    value->name = op.result()->name + "_parts";
+    origin_.partials.push_back(value);
+    return add_value(value.get());
+  }
+  void launch_kernel(lower::LoweredKernel& lowered, const schedule::KernelSource& anew, const Op& op,
+                     const std::vector<ValueRef>& results) {
     LaunchStep step;
-    const Family& family = share_kernel(lowered, op);
-    step.results = static_cast<uint32_t>(results.size());
+    const Family& family = share_kernel(lowered, anew, op);
+    const std::vector<loop::Buffer>& buffers = lowered.kernel.buffers;
+    step.results = static_cast<uint32_t>(std::count_if(buffers.begin(), buffers.begin() + lowered.kernel.arguments,
+                                                       [](const loop::Buffer& b) { return b.written; }));
     for (int a : lowered.arguments) step.arguments.push_back(a >= 0 ? ref(op.operands[a]) : results[~a]);
-    std::unordered_map<const symbolic::ExprNode*, Expr> params;
+    ParamValues params;
     for (Expr value : lowered.param_values)
       step.params.push_back(expr(value));  // all versions have the same parameters in the same order
     auto& table = graph_.exprs();
@@ -235,7 +252,7 @@ class ProgramBuilder {
     std::vector<Expr> params;
     std::shared_ptr<ir::Context> context;  // of both
   };
-  const Family& share_kernel(lower::LoweredKernel& lowered, const Op& op) {
+  const Family& share_kernel(lower::LoweredKernel& lowered, const schedule::KernelSource& anew, const Op& op) {
     std::string naive = loop::print(lowered.kernel, true);
     if (auto it = by_text_.find(naive); it != by_text_.end()) return it->second;
     Family family;
@@ -244,19 +261,20 @@ class ProgramBuilder {
     family.context = lowered.kernel.context;
     const std::string name = lowered.kernel.kernel_class + "_" + std::to_string(by_text_.size());
     if (target_.is_gpu) {
-      add_gpu_versions(family, name, lowered, op);
+      add_gpu_versions(family, name, lowered, anew, op);
     } else {
-      add_cpu_versions(family, name, lowered, op);
+      add_cpu_versions(family, name, lowered, anew, op);
     }
     return by_text_.emplace(std::move(naive), std::move(family)).first->second;
   }
 
-  void add_cpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op) {
+  void add_cpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered,
+                        const schedule::KernelSource& anew, const Op& op) {
     schedule::Versions versions;
     if (is_disabled("schedule")) {
       versions.push_back({"", {}, lowered.kernel});
     } else {
-      versions = schedule::choose_versions(lowered.kernel, [&] { return lower_op(op).kernel; });
+      versions = schedule::choose_versions(lowered.kernel, anew);
     }
     for (size_t v = 0; v < versions.size(); ++v) {
       finish(std::move(versions[v].kernel), name, v, versions.size(), op);
@@ -266,11 +284,12 @@ class ProgramBuilder {
       family.guards.push_back(versions[v].guard);
     }
   }
-  void add_gpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op) {
+  void add_gpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered,
+                        const schedule::KernelSource& anew, const Op& op) {
     const std::vector<GpuKernelVersion> choices = gpu_kernel_versions(lowered.kernel, target_);
     for (size_t v = 0; v < choices.size(); ++v) {
       const schedule::GpuVersion& version = choices[v].version;
-      const loop::Kernel kernel = schedule::with_known(lower_op(op).kernel, version.known);
+      const loop::Kernel kernel = schedule::with_known(anew(), version.known);
       finish(loop::apply_schedule(kernel, version.schedule), name, v, choices.size(), op);
       thread::Kernel threads = lower::lower_to_thread(kernels_.back(), target_, version.block, choices[v].index_bits,
                                                       version.rows_in_global);
@@ -478,6 +497,7 @@ class ProgramBuilder {
   std::unordered_map<const Value*, ValueRef> refs_;
   Origin origin_;
   const Op* op_ = nullptr;  // the one being built
+  uint32_t phase_ = 0;      // of it, see Origin
   uint32_t block_ = 0;
   uint32_t next_point_ = 0;
 };

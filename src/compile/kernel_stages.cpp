@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile/kernel_stages.h"
 
+#include <map>
+
 #include "compile/pass.h"
 #include "loop/passes.h"
+#include "loop/phases.h"
+#include "schedule/gpu_phases.h"
 #include "support/error.h"
 
 namespace stax::compile {
@@ -36,6 +40,82 @@ symbolic::Expr has_small_buffers(const loop::Kernel& kernel) {
 }
 
 }  // namespace
+
+symbolic::Expr to_graph(symbolic::Expr e, symbolic::ExprTable& table, const ParamValues& params) {
+  if (e.is_constant()) return table.constant(e.constant());
+  if (e.is_symbol()) {
+    const auto it = params.find(e.node());
+    STAX_ASSERT(it != params.end(), "kernel expression {} uses {}, which is no parameter", e.str(), e.symbol().name);
+    return it->second;
+  }
+  std::vector<symbolic::Expr> args;
+  for (symbolic::Expr a : e.args()) args.push_back(to_graph(a, table, params));
+  return table.make(e.kind(), std::move(args));
+}
+
+std::optional<OpPhases> op_phases(const tensor::Op& op, const lower::LoweredKernel& whole, const ir::Target& target) {
+  if (!target.is_gpu || is_disabled("phases") ||
+      (op.kind() != tensor::OpKind::kCompute && op.kind() != tensor::OpKind::kPrefixScan))
+    return std::nullopt;
+  const auto chosen = schedule::choose_gpu_phases(whole.kernel, target);
+  if (!chosen) return std::nullopt;
+  symbolic::ExprTable& table = op.block->graph->exprs();
+  ParamValues params;
+  for (size_t k = 0; k < whole.param_values.size(); ++k) params[whole.kernel.params[k].node()] = whole.param_values[k];
+  OpPhases result;
+  result.condition = to_graph(chosen->condition, table, params);
+  if (result.condition.is_constant(0)) return std::nullopt;
+  std::vector<symbolic::Expr> values = whole.param_values;
+  values.push_back(to_graph(chosen->part, table, params));
+  params[chosen->kernel.params.back().node()] = values.back();
+  std::map<int, int> partials;  // by slot
+  for (const loop::Phase& phase : loop::phases_of(chosen->kernel)) {
+    lower::LoweredKernel k;
+    k.kernel = phase.kernel;
+    k.kernel.kernel_class = chosen->classes.at(result.kernels.size());
+    k.param_values = values;
+    symbolic::Expr written = result.condition, read = table.constant(1);
+    for (size_t n = 0; n < phase.arguments.size(); ++n) {
+      const int slot = phase.arguments[n];
+      const loop::Buffer& buffer = chosen->kernel.buffers[static_cast<size_t>(slot)];
+      symbolic::Expr count = table.constant(1);
+      std::vector<symbolic::Expr> extents;
+      for (symbolic::Expr e : buffer.extents) {
+        extents.push_back(to_graph(e, table, params));
+        count = count * extents.back();
+      }
+      if (slot < whole.kernel.arguments) {
+        k.arguments.push_back(whole.arguments[static_cast<size_t>(slot)]);
+      } else {
+        const auto [found, is_new] = partials.try_emplace(slot, static_cast<int>(partials.size()));
+        k.arguments.push_back(~(1 + found->second));
+        if (is_new) {
+          if (extents.empty()) extents.push_back(table.constant(1));
+          extents[0] = extents[0] * result.condition;
+          result.partials.push_back({buffer.dtype, std::move(extents)});
+        }
+      }
+      (phase.kernel.buffers[n].written ? written : read) = (phase.kernel.buffers[n].written ? written : read) * count;
+    }
+    const bool is_first = result.kernels.empty();
+    k.written = written;
+    k.work = is_first ? whole.work : read * 2;
+    k.operations = is_first ? whole.operations : read;
+    result.kernels.push_back(std::move(k));
+  }
+  return result;
+}
+
+lower::LoweredKernel lower_step(const tensor::Op& op, uint32_t phase, const ir::Target& target) {
+  lower::LoweredKernel whole = lower_op(op);
+  std::optional<OpPhases> phases = op_phases(op, whole, target);
+  if (phase > 0) {
+    STAX_ASSERT(phases && phase <= phases->kernels.size(), "{} has no phase {}", op.source, phase);
+    return std::move(phases->kernels[phase - 1]);
+  }
+  if (phases) whole.written = whole.written * (1 - phases->condition);
+  return whole;
+}
 
 std::vector<GpuKernelVersion> gpu_kernel_versions(const loop::Kernel& naive, const ir::Target& target) {
   const std::vector<schedule::GpuVersion> versions = schedule::choose_gpu_versions(naive, target);

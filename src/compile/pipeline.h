@@ -29,7 +29,10 @@ struct CompileOptions {
 struct Origin {
   std::vector<const tensor::Value*> values;         // by ValueRef
   std::vector<std::vector<const tensor::Op*>> ops;  // by block and step
-  std::vector<symbolic::Expr> symbols;              // by slot
+  std::vector<std::vector<uint32_t>>
+      phases;  // likewise: 0: the step is for the whole op; else for its k-th phase (op_phases)
+  std::vector<std::shared_ptr<const tensor::Value>> partials;  // of `values`, those that are between phases
+  std::vector<symbolic::Expr> symbols;                         // by slot
 };
 
 struct Compiled {

@@ -110,6 +110,7 @@ class Placer {
     };
     rotate(p_.blocks[block].steps);
     rotate(origin_.ops[block]);
+    rotate(origin_.phases[block]);
   }
 
   Program& p_;

@@ -18,6 +18,21 @@
 //
 // with s = (so*4 + lane)*2 + so_e or so_f. The loops over lanes are independent, so they can be threads of a block. The order in which elements are combined
 // is fixed by the two numbers; it differs from the order before.
+//
+// phase_scan s p2 -> c
+//
+// One long row is cut into parts of p2 elements (a parameter of the kernel): each part's sum, what is in front of each part, and each part from there on, as
+// three nests one behind the other, of which the first and the last have a loop over parts:
+//
+//   for i in m { allocate acc[] { acc[] = 0; for s in n { acc[] sum= x[i, s]; y[i, s] = acc[] } } }
+//   -> allocate part[m, ceil(n/p2)], before[m, ceil(n/p2)] {
+//        for i_t in m { for c in ceil(n/p2) { allocate acc_t[] {
+//          acc_t[] = 0; for s_t in min(p2, n - c*p2) { acc_t[] sum= x[i_t, c*p2 + s_t] }; part[i_t, c] = acc_t[] } } }
+//        for i_t_t in m { allocate acc_t_t[] { acc_t_t[] = 0; for c_t in ceil(n/p2) {
+//          before[i_t_t, c_t] = acc_t_t[]; acc_t_t[] sum= part[i_t_t, c_t] } } }
+//        for i in m { for c_t_t in ceil(n/p2) { allocate acc[] {
+//          acc[] = before[i, c_t_t]; for s_t_t in min(p2, n - c_t_t*p2) { acc[] sum= x[i, c_t_t*p2 + s_t_t]; y[i, c_t_t*p2 + s_t_t] = acc[] } } } }
+//      }
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,6 +48,77 @@ namespace {
 class ScanSplitter {
  public:
   ScanSplitter(Edit& edit, const For& loop, const LoopScope& outer) : edit_(edit), loop_(loop) { find_scan(outer); }
+
+  /// `outer`: the loops around the accumulator; `first`: what the accumulator is before the loop.
+  Stmt phases(const std::vector<For>& outer, const Stmt& first, Expr part) {
+    ir::Context& context = edit_.context();
+    auto& scalars = context.scalars;
+    const Buffer acc = edit_.kernel.buffers[static_cast<size_t>(acc_)];
+    const Expr count = trip_count(loop_.extent), parts = symbolic::ceildiv(count, part);
+    std::vector<Expr> extents;
+    for (const For& f : outer) extents.push_back(f.extent);
+    extents.push_back(parts);
+    const int sums = edit_.new_local(acc.name + "_part", acc.dtype, extents),
+              before = edit_.new_local(acc.name + "_before", acc.dtype, extents);
+    const auto whole = [&](int slot) { return scalars.load(slot, acc.dtype, std::vector<Scalar>{}); };
+    const auto same = [](const std::vector<Scalar>& index) { return index; };
+
+    // A nest over rows, and over parts inside of them; `body` of the place of a part among all.
+    const auto nest = [&](bool renamed, Expr c, int slot, bool parts_outside,
+                          const std::function<Stmt(const std::vector<Scalar>& at)>& body) {
+      std::vector<For> around = outer;
+      std::vector<Scalar> at;
+      symbolic::Substitution renaming;
+      for (For& f : around) {
+        if (renamed) {
+          const Expr copy = edit_.fresh_loop(loop_name(f.var) + "_t", f.extent);
+          renaming[f.var.node()] = copy;
+          f.var = copy;
+        }
+        at.push_back(scalars.index(f.var));
+      }
+      at.push_back(scalars.index(c));
+      Stmt result = substitute(body(at), renaming);
+      if (parts_outside) {
+        result = serial(c, parts, make(Allocate{slot, std::move(result)}));
+      } else {
+        result = make(Allocate{slot, std::move(result)});
+      }
+      for (size_t d = around.size(); d-- > 0;) {
+        around[d].body = std::move(result);
+        result = make(around[d]);
+      }
+      return result;
+    };
+    // The loop over the elements of a part.
+    const auto elements = [&](Expr c, const Stmt& body) {
+      const Expr length = symbolic::min(part, count - c * part);
+      const Expr element = edit_.fresh_loop(loop_name(loop_.var) + "_t", length);
+      return serial(element, length, substitute(body, {{loop_.var.node(), c * part + element}}));
+    };
+    const Expr c = edit_.new_loop(edit_.word(2), parts), c2 = edit_.fresh_loop(edit_.word(2) + "_t", parts),
+               c3 = edit_.fresh_loop(edit_.word(2) + "_t", parts);
+    const int own = edit_.new_local(acc.name + "_t", acc.dtype, {}),
+              running = edit_.new_local(acc.name + "_r", acc.dtype, {});
+    Stmt sum = nest(true, c, own, true, [&](const std::vector<Scalar>& at) {
+      return make(Block{{make(Store{own, {}, neutral(context, update_->combiner, acc.dtype)}),
+                         elements(c, make(Update{own, {}, update_->combiner, update_->value})),
+                         make(Store{sums, at, whole(own)})}});
+    });
+    Stmt starts = nest(true, c2, running, false, [&](const std::vector<Scalar>& at) {
+      Block step{{make(Store{before, at, whole(running)}),
+                  make(Update{running, {}, update_->combiner, scalars.load(sums, acc.dtype, at)})}};
+      return make(Block{{map_accesses(first, acc_, running, same), serial(c2, parts, make(std::move(step)))}});
+    });
+    NestCopier copier(edit_);
+    const Stmt again = copier.copy(loop_.body);
+    Stmt rest = nest(false, c3, acc_, true, [&](const std::vector<Scalar>& at) {
+      return make(Block{{make(Store{acc_, {}, scalars.load(before, acc.dtype, at)}), elements(c3, again)}});
+    });
+    Stmt result = make(Block{{std::move(sum), std::move(starts), std::move(rest)}});
+    for (int slot : {before, sums}) result = make(Allocate{slot, std::move(result)});
+    return result;
+  }
 
   Stmt run(int64_t lanes, int64_t each) {
     ir::Context& context = edit_.context();
@@ -158,6 +244,32 @@ Kernel split_scan(Edit edit) {
     edit.require_kind(loop, LoopKind::kSerial);
     return ScanSplitter(edit, loop, outer).run(lanes, each);
   });
+  return std::move(edit.kernel);
+}
+
+Kernel phase_scan(Edit edit) {
+  const Expr s = edit.loop(edit.word(0));
+  const auto fail = [&](const std::string& reason) { edit.fail("loop " + loop_name(s), reason); };
+  std::vector<For> outer;
+  LoopScope scope;
+  Stmt at = edit.kernel.body;
+  for (; const auto* f = at->as<For>(); at = f->body) {
+    edit.require_kind(*f, LoopKind::kSerial);
+    outer.push_back(*f);
+    scope.push(f->var, f->extent);
+  }
+  const auto* allocate = at->as<Allocate>();
+  const auto* nest = allocate == nullptr ? nullptr : allocate->body->as<Block>();
+  if (nest == nullptr || nest->statements.size() != 2 || nest->statements[0]->as<Store>() == nullptr ||
+      nest->statements[1]->as<For>() == nullptr || nest->statements[1]->as<For>()->var != s)
+    fail("the nest is more than the scan");
+  const For& loop = *nest->statements[1]->as<For>();
+  edit.require_kind(loop, LoopKind::kSerial);
+  for (const For& f : outer)
+    for (const For& other : outer)
+      if (symbolic::depends_on(f.extent, other.var) || symbolic::depends_on(loop.extent, other.var))
+        fail("the loops around it decide extents");
+  edit.kernel.body = ScanSplitter(edit, loop, scope).phases(outer, nest->statements[0], edit.parameter(1));
   return std::move(edit.kernel);
 }
 

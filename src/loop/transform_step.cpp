@@ -27,6 +27,15 @@ int Edit::slot(size_t i) const {
   return static_cast<int>(number(i, 0, static_cast<int64_t>(kernel.buffers.size()) - 1));
 }
 
+Expr Edit::parameter(size_t i) const {
+  for (Expr p : kernel.params) {
+    if (p.symbol().name != word(i)) continue;
+    if (p.range().lo < 1) fail("parameter " + word(i), "it may be less than 1");
+    return p;
+  }
+  fail("parameter " + word(i), "the kernel has no such parameter");
+}
+
 std::string loop_name(Expr var) {
   const std::string& name = var.symbol().name;
   const size_t dot = name.find_last_not_of("0123456789");

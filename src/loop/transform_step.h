@@ -27,6 +27,8 @@ struct Edit {
   const std::string& word(size_t i) const { return step.words[i]; }
   int64_t number(size_t i, int64_t least, int64_t most) const;
   int slot(size_t i) const;
+  /// The kernel's parameter of that name, which is at least 1.
+  Expr parameter(size_t i) const;
 
   /// The variable of the loops that are called so: by the variable's full name, or by the name without the number that
   /// keeps symbols of one table apart. One variable may belong to several loops, one after the other.
@@ -99,6 +101,8 @@ Kernel double_buffer(Edit edit);
 Kernel split_reduction(Edit edit);
 Kernel split_scan(Edit edit);
 Kernel align(Edit edit);
+Kernel phase_reduction(Edit edit);
+Kernel phase_scan(Edit edit);
 Kernel prefetch(Edit edit);
 Kernel skip(Edit edit);
 Kernel hint(Edit edit);

@@ -45,9 +45,12 @@ class GpuScheduler {
     if (form_.matches && form_.reductions.empty() && !form_.has_if && !form_.outer.empty()) {
       versions = pointwise();
     } else if (form_.matches && !form_.has_if && form_.accumulators == 1) {
-      if (kernel_.kernel_class == "contraction") versions = matrix_contraction(kernel_, target_, form_);
-      if (kernel_.kernel_class == "contraction" && versions.empty())
-        versions = tiled_contraction(kernel_, target_, form_);
+      if (kernel_.kernel_class == "contraction") {
+        versions = skinny_contraction(kernel_, target_, form_);
+        std::vector<GpuVersion> tiled = matrix_contraction(kernel_, target_, form_);
+        if (tiled.empty()) tiled = tiled_contraction(kernel_, target_, form_);
+        std::move(tiled.begin(), tiled.end(), std::back_inserter(versions));
+      }
       for (GpuVersion& v : reduction()) versions.push_back(std::move(v));
     } else {
       versions.push_back(fallback());
@@ -226,16 +229,9 @@ class GpuScheduler {
   }
   // ---- Reductions
   std::vector<GpuVersion> reduction() {
-    const loop::For& last = form_.reductions.back();
-    bool along_reduction = form_.outer.empty(), along_row = false;
-    for (Scalar load : form_.inner_loads) {
-      const auto s = stride_of(kernel_, load, last.var);
-      if (s) along_reduction |= s->is_constant(1);
-      if (form_.outer.empty() || (s && s->is_constant(0))) continue;
-      if (const auto s = stride_of(kernel_, load, form_.outer.back().var)) along_row |= s->is_constant(1);
-    }
     std::vector<GpuVersion> versions;
-    const Expr count = count_of(form_.reductions);
+    const Expr count = first_extent(count_of(form_.reductions), form_.outer);
+    const auto [along_reduction, along_row] = reduction_neighbours(kernel_, form_);
     if (along_reduction && !along_row) {
       GpuVersion v = block_reduction();
       if (!form_.outer.empty()) v.guard = symbolic::less_equal(kernel_.context->exprs.constant(kLongRow), count);
@@ -257,12 +253,7 @@ class GpuScheduler {
     StepList steps(order);
     std::string row;
     if (!order.empty()) row = fuse_outer(steps, order.size());
-    std::string r = name(form_.reductions[0]);
-    for (size_t k = 1; k < form_.reductions.size(); ++k) {
-      const std::string next = "g" + std::to_string(k);
-      steps.step("fuse " + r + " " + name(form_.reductions[k]) + " -> " + next);
-      r = next;
-    }
+    const std::string r = fuse_reductions(steps, form_);
     const auto finished = [&](const std::string& body, const char* reason) {
       return GpuVersion{steps.str() + body + (row.empty() ? "" : "parallelize " + row + "\n"),
                         kBlock,

@@ -26,16 +26,15 @@ namespace {
 constexpr int kVector = 4;  // elements of an access
 constexpr int kMostStages = 4;
 
-struct Tile {
-  int rows, columns, depth;           // of a block; steps of the reduction at a time
-  int thread_rows, thread_columns;    // of a thread
-  int64_t least_rows, least_columns;  // from which on it is worth it
+struct Tile : ResultTile {
+  int depth;                        // steps of the reduction at a time
+  int thread_rows, thread_columns;  // of a thread
   int block() const { return rows / thread_rows * (columns / thread_columns); }
 };
 constexpr Tile kTiles[] = {
-    {128, 128, 16, 8, 8, 96, 96},
-    {64, 64, 16, 8, 4, 33, 33},
-    {32, 32, 16, 2, 4, 5, 16},
+    {{128, 128, 96, 96, true}, 16, 8, 8},
+    {{64, 64, 33, 33, true}, 16, 8, 4},
+    {{32, 32, 5, 16, false}, 16, 2, 4},
 };
 
 /// One side of the product.
@@ -51,88 +50,33 @@ struct Factor {
 
 class TileScheduler {
  public:
-  TileScheduler(const loop::Kernel& kernel, const ir::Target& target, const NestForm& form, const ContractionAxes& axes)
-      : kernel_(kernel), target_(target), form_(form), axes_(axes) {}
+  explicit TileScheduler(Contraction c) : c_(std::move(c)) {}
 
   std::vector<GpuVersion> run() const {
-    std::vector<GpuVersion> versions;
-    for (const Tile& tile : kTiles) {
-      for (const bool aligned : {true, false}) {
-        GpuVersion v;
-        if (aligned && !align(v)) continue;
-        v.schedule = steps(tile, aligned, "zeros");
-        v.block = tile.block();
-        v.reasons = {
-            fmt::format("{} x {} results a block, {} x {} a thread, {} steps of the reduction through shared memory",
-                        tile.rows, tile.columns, tile.thread_rows, tile.thread_columns, tile.depth),
-            aligned ? fmt::format("{} elements a copy", kVector) : "copies of one element: any extents"};
-        // Factors that are more than loads cannot be made zero.
-        if (!is_legal(kernel_, v)) v.schedule = steps(tile, aligned, "separate kt");
-        if (!is_legal(kernel_, v)) continue;
-        const auto fills = [&](int axis, int64_t least) {
-          const Expr extent = form_.outer[static_cast<size_t>(axis)].extent;
-          return symbolic::less_equal(extent.table().constant(least), extent);
-        };
-        Expr fit = symbolic::logical_and(fills(axes_.rows, tile.least_rows), fills(axes_.columns, tile.least_columns));
-        // Small tiles where large ones would leave most of the machine without a block.
-        if (&tile != std::end(kTiles) - 1)
-          fit = symbolic::logical_and(fit, fills_machine(form_, axes_, tile.rows, tile.columns, target_));
-        v.guard = v.guard ? symbolic::logical_and(v.guard, fit) : fit;
-        if (v.guard.is_constant(0)) continue;
-        const bool always = v.guard.is_constant(1);
-        if (always) v.guard = {};
-        versions.push_back(std::move(v));
-        if (always) return versions;
-        // Where it is always aligned there is no other.
-        if (aligned && !versions.back().necessary) break;
-      }
-    }
-    return versions;
+    return tile_versions(
+        c_, kVector, {std::begin(kTiles), std::end(kTiles)}, [&](size_t number, bool aligned, GpuVersion& v) {
+          const Tile& tile = kTiles[number];
+          v.schedule = steps(tile, aligned, "zeros");
+          v.block = tile.block();
+          v.reasons = {
+              fmt::format("{} x {} results a block, {} x {} a thread, {} steps of the reduction through shared memory",
+                          tile.rows, tile.columns, tile.thread_rows, tile.thread_columns, tile.depth)};
+          // Factors that are more than loads cannot be made zero.
+          if (!is_legal(c_.kernel, v)) v.schedule = steps(tile, aligned, "separate kt");
+          return is_legal(c_.kernel, v);
+        });
   }
 
  private:
-  bool along(Scalar load, Expr loop) const {
-    const auto stride = stride_of(kernel_, load, loop);
-    return stride && stride->is_constant(1);
-  }
-  bool is_deep(Scalar load) const { return along(load, form_.reductions.back().var); }
-  Scalar load(bool right) const {
-    return form_.inner_loads[static_cast<size_t>(right ? axes_.right : 1 - axes_.right)];
-  }
-  /// Takes for granted what copies of whole vectors need. False: it cannot be.
-  bool align(GpuVersion& v) const {
-    const auto whole = [&](Scalar load, int axis) {
-      if (!kernel_.buffers[load->slot].strides.empty()) return false;
-      const loop::For& across = form_.outer[static_cast<size_t>(axis)];
-      if (!is_deep(load) && !along(load, across.var)) return false;
-      if (!make_multiple(kernel_, is_deep(load) ? form_.reductions.back().extent : across.extent, kVector, v))
-        return false;
-      const std::vector<Expr>& extents = kernel_.buffers[load->slot].extents;
-      return extents.size() < 2 || make_multiple(kernel_, extents.back(), kVector, v);
-    };
-    return whole(load(false), axes_.rows) && whole(load(true), axes_.columns);
-  }
   Factor factor(bool right, const Tile& t, bool aligned) const {
-    const int axis = right ? axes_.columns : axes_.rows;
-    return {load(right),
-            axis,
-            loop::loop_name(form_.outer[static_cast<size_t>(axis)].var),
+    return {c_.load(right),
+            right ? c_.axes.columns : c_.axes.rows,
+            loop::loop_name(c_.axis(right).var),
             right ? "right" : "left",
             right ? t.columns : t.rows,
             right ? t.thread_columns : t.thread_rows,
-            is_deep(load(right)),
+            c_.is_deep(right),
             aligned};
-  }
-
-  // Splits an axis into tiles. Where copies are vectors along it, it is one of whole vectors.
-  static void split(StepList& steps, const Factor& f) {
-    if (f.is_vector && !f.is_deep) {
-      steps.step(fmt::format("split {0} {1} -> {0}v {0}l exact", f.loop, kVector));
-      steps.step(fmt::format("split {0}v {1} -> {0}o {0}w clamped", f.loop, f.tile / kVector));
-      steps.step(fmt::format("fuse {0}w {0}l -> {0}i", f.loop));
-    } else {
-      steps.step(fmt::format("split {0} {1} -> {0}o {0}i clamped", f.loop, f.tile));
-    }
   }
   // A thread's rows of the tile: `prefix`q groups, as far apart as there are threads, and `prefix`v neighbours.
   static void divide(StepList& steps, const Factor& f, char prefix) {
@@ -167,8 +111,10 @@ class TileScheduler {
   }
 
   std::string steps(const Tile& t, bool aligned, const std::string& rest) const {
+    const NestForm& form = c_.form;
+    const ir::Target& target = c_.target;
     std::vector<std::string> order;
-    for (const loop::For& f : form_.outer) order.push_back(loop::loop_name(f.var));
+    for (const loop::For& f : form.outer) order.push_back(loop::loop_name(f.var));
     StepList steps(order);
     const size_t count = order.size();
     const Factor left = factor(false, t, aligned), right = factor(true, t, aligned);
@@ -177,8 +123,7 @@ class TileScheduler {
       steps.move(left.loop, count - 1);
       steps.move(right.loop, count - 1);
     }
-    split(steps, left);
-    split(steps, right);
+    for (const Factor& f : {left, right}) split_tile(steps, f.loop, f.tile, f.is_vector && !f.is_deep ? kVector : 1);
     steps.step(fmt::format("interchange {}i {}o", left.loop, right.loop));
     std::vector<std::string> blocks = steps.order();
     blocks[count - 2] = left.loop + "o";
@@ -186,12 +131,7 @@ class TileScheduler {
     StepList grid(blocks);
     const std::string fused = fuse_outer(grid, blocks.size());
     steps.step(grid.str());
-    std::string k = loop::loop_name(form_.reductions[0].var);
-    for (size_t r = 1; r < form_.reductions.size(); ++r) {
-      const std::string next = "g" + std::to_string(r);
-      steps.step("fuse " + k + " " + loop::loop_name(form_.reductions[r].var) + " -> " + next);
-      k = next;
-    }
+    const std::string k = fuse_reductions(steps, form);
     steps.step(fmt::format("split {} {} -> ko ki {}", k, t.depth, rest));
     steps.step(fmt::format("sink {}i", left.loop));
     steps.step(fmt::format("sink {}i", right.loop));
@@ -206,7 +146,7 @@ class TileScheduler {
     steps.step(fmt::format("split ki {} -> kq kv exact", kVector));
     steps.step("interchange kv threads");
     steps.step("interchange kq threads");
-    const size_t shared = kernel_.buffers.size();
+    const size_t shared = c_.kernel.buffers.size();
     keep(steps, left, shared, 'm');
     keep(steps, right, shared + 1, 'n');
     copy(steps, left);
@@ -214,16 +154,16 @@ class TileScheduler {
     steps.step("thread threads");
     for (const char* each : {"mq", "mv", "nq", "kv"}) steps.step(fmt::format("unroll {}", each));
     // Reads of the next steps may start ahead; without copies in the background there are no registers left for them.
-    if (target_.async_copy) steps.step("unroll kq");
+    if (target.async_copy) steps.step("unroll kq");
     // Neighbouring results are stored in vectors where rows of them are whole vectors.
     steps.step(!right.is_deep && right.mine >= kVector && aligned ? fmt::format("vectorize nv {}", kVector)
                                                                   : "unroll nv");
-    if (target_.async_copy) {
+    if (target.async_copy) {
       const auto elements = [&](const Factor& f) {
         return int64_t{f.is_deep ? f.tile : t.depth} * ((f.is_deep ? t.depth : f.tile) + kVector);
       };
       const int64_t bytes = (elements(left) + elements(right)) * static_cast<int64_t>(ir::byte_size(left.load->dtype));
-      const int64_t stages = std::min<int64_t>(target_.static_shared / bytes, kMostStages);
+      const int64_t stages = std::min<int64_t>(target.static_shared / bytes, kMostStages);
       if (stages >= 2 && rest == "zeros")
         steps.step(fmt::format("pipeline {} {} at ko {}", shared, shared + 1, stages));
     }
@@ -231,10 +171,7 @@ class TileScheduler {
     return steps.str();
   }
 
-  const loop::Kernel& kernel_;
-  const ir::Target& target_;
-  const NestForm& form_;
-  const ContractionAxes axes_;
+  const Contraction c_;
 };
 
 }  // namespace
@@ -242,7 +179,7 @@ class TileScheduler {
 std::vector<GpuVersion> tiled_contraction(const loop::Kernel& kernel, const ir::Target& target, const NestForm& form) {
   const auto axes = contraction_axes(form);
   if (!axes) return {};
-  return TileScheduler(kernel, target, form, *axes).run();
+  return TileScheduler({kernel, target, form, *axes}).run();
 }
 
 }  // namespace stax::schedule

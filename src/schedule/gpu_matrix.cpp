@@ -27,101 +27,44 @@ constexpr int kMostStages = 4;
 constexpr int kBytes = 16;  // of one access
 constexpr int kTurned = 4;  // steps of the depth, and rows, of what a thread turns
 
-struct Tile {
-  int rows, columns, depth;           // of a block; steps of the reduction at a time
-  int warp_rows, warp_columns;        // of a warp
-  int64_t least_rows, least_columns;  // from which on it is worth it
+struct Tile : ResultTile {
+  int depth;                    // steps of the reduction at a time
+  int warp_rows, warp_columns;  // of a warp
   int warps() const { return rows / warp_rows * (columns / warp_columns); }
 };
 constexpr Tile kTiles[] = {
-    {128, 128, 32, 64, 64, 96, 96},
-    {64, 64, 64, 32, 32, 24, 16},
-    {16, 128, 64, 16, 32, 5, 16},
+    {{128, 128, 96, 96, true}, 32, 64, 64},
+    {{64, 64, 24, 16, false}, 64, 32, 32},
+    {{16, 128, 5, 16, false}, 64, 16, 32},
 };
 
 class MatrixScheduler {
  public:
-  MatrixScheduler(const loop::Kernel& kernel, const ir::Target& target, const NestForm& form,
-                  const ContractionAxes& axes, const thread::MmaInstruction& instruction)
-      : kernel_(kernel),
-        target_(target),
-        form_(form),
-        axes_(axes),
+  MatrixScheduler(const Contraction& c, const thread::MmaInstruction& instruction)
+      : c_(c),
         instruction_(instruction),
-        left_(form.inner_loads[static_cast<size_t>(1 - axes.right)]),
-        right_(form.inner_loads[static_cast<size_t>(axes.right)]),
+        left_(c.load(false)),
+        right_(c.load(true)),
         vector_(kBytes / static_cast<int>(ir::byte_size(left_->dtype))) {}
 
   std::vector<GpuVersion> run() const {
-    std::vector<GpuVersion> versions;
-    for (const Tile& tile : kTiles) {
-      for (const bool aligned : {true, false}) {
-        GpuVersion v;
-        if (aligned && !align(v)) continue;
-        if (tile.warp_rows % instruction_.m != 0 || tile.warp_columns % instruction_.n != 0) continue;
-        v.schedule = steps(tile, aligned);
-        v.block = tile.warps() * target_.warp;
-        v.reasons = {
-            fmt::format("{} x {} results a block, {} x {} a warp by {}, {} steps of the reduction at a time", tile.rows,
-                        tile.columns, tile.warp_rows, tile.warp_columns, instruction_.name, tile.depth),
-            aligned ? fmt::format("{} elements a copy", vector_) : "copies of one element: any extents"};
-        const auto fills = [&](int axis, int64_t least) {
-          const Expr extent = form_.outer[static_cast<size_t>(axis)].extent;
-          return symbolic::less_equal(extent.table().constant(least), extent);
-        };
-        Expr fit = symbolic::logical_and(fills(axes_.rows, tile.least_rows), fills(axes_.columns, tile.least_columns));
-        // Smaller tiles where the largest would leave most of the machine without a block.
-        if (&tile == std::begin(kTiles))
-          fit = symbolic::logical_and(fit, fills_machine(form_, axes_, tile.rows, tile.columns, target_));
-        v.guard = v.guard ? symbolic::logical_and(v.guard, fit) : fit;
-        if (v.guard.is_constant(0)) continue;
-        const bool always = v.guard.is_constant(1);
-        if (always) v.guard = {};
-        versions.push_back(std::move(v));
-        if (always) return versions;
-        // Where it is always aligned there is no other.
-        if (aligned && !versions.back().necessary) break;
-      }
-    }
-    return versions;
+    return tile_versions(
+        c_, vector_, {std::begin(kTiles), std::end(kTiles)}, [&](size_t number, bool aligned, GpuVersion& v) {
+          const Tile& tile = kTiles[number];
+          if (tile.warp_rows % instruction_.m != 0 || tile.warp_columns % instruction_.n != 0) return false;
+          v.schedule = steps(tile, aligned);
+          v.block = tile.warps() * c_.target.warp;
+          v.reasons = {fmt::format("{} x {} results a block, {} x {} a warp by {}, {} steps of the reduction at a time",
+                                   tile.rows, tile.columns, tile.warp_rows, tile.warp_columns, instruction_.name,
+                                   tile.depth)};
+          return true;
+        });
   }
 
  private:
-  std::string name(int axis) const { return loop::loop_name(form_.outer[static_cast<size_t>(axis)].var); }
-  Expr var(int axis) const { return form_.outer[static_cast<size_t>(axis)].var; }
-  bool along(Scalar load, Expr loop) const {
-    const auto stride = stride_of(kernel_, load, loop);
-    return stride && stride->is_constant(1);
-  }
-  bool along_depth(Scalar load) const { return along(load, form_.reductions.back().var); }
-  /// Takes for granted what copies of whole vectors need. False: it cannot be.
-  bool align(GpuVersion& v) const {
-    const auto whole = [&](Scalar load, int axis) {
-      if (!kernel_.buffers[load->slot].strides.empty()) return false;
-      const bool deep = along_depth(load);
-      if (!deep && !along(load, var(axis))) return false;
-      const Expr extent = deep ? form_.reductions.back().extent : form_.outer[static_cast<size_t>(axis)].extent;
-      if (!make_multiple(kernel_, extent, vector_, v)) return false;
-      const std::vector<Expr>& extents = kernel_.buffers[load->slot].extents;
-      return extents.size() < 2 || make_multiple(kernel_, extents.back(), vector_, v);
-    };
-    return whole(left_, axes_.rows) && whole(right_, axes_.columns);
-  }
-
-  // Splits an axis into tiles. Where copies are vectors along it, it is one of whole vectors.
-  static void split(StepList& steps, const std::string& axis, int tile, int vector) {
-    if (vector > 1) {
-      steps.step(fmt::format("split {0} {1} -> {0}v {0}l exact", axis, vector));
-      steps.step(fmt::format("split {0}v {1} -> {0}o {0}w clamped", axis, tile / vector));
-      steps.step(fmt::format("fuse {0}w {0}l -> {0}i", axis));
-    } else {
-      steps.step(fmt::format("split {0} {1} -> {0}o {0}i clamped", axis, tile));
-    }
-  }
-
   // Whether a factor that lies across the depth is turned on its way to shared memory, where lanes read along the depth: what has no
   // instruction that turns it when it is read.
-  bool is_turned(bool deep) const { return !deep && !target_.load_matrix; }
+  bool is_turned(bool deep) const { return !deep && !c_.target.load_matrix; }
   // The copies of a factor that is turned: kTurned steps of the depth are one store. Eight neighbouring threads have neighbours along the
   // depth, or two do where elements are read one by one: so many that stores of half of a warp touch each bank once.
   static void copy_turned(StepList& steps, size_t slot, const std::string& near, bool is_vector) {
@@ -172,19 +115,21 @@ class MatrixScheduler {
   }
 
   std::string steps(const Tile& t, bool aligned) const {
+    const NestForm& form = c_.form;
+    const ir::Target& target = c_.target;
     std::vector<std::string> order;
-    for (const loop::For& f : form_.outer) order.push_back(loop::loop_name(f.var));
+    for (const loop::For& f : form.outer) order.push_back(loop::loop_name(f.var));
     StepList steps(order);
     const size_t count = order.size();
-    const std::string row = name(axes_.rows), column = name(axes_.columns);
+    const std::string row = loop::loop_name(c_.axis(false).var), column = loop::loop_name(c_.axis(true).var);
     // .., row, column -> .., row tiles, column tiles, rows, columns
-    if (axes_.rows != static_cast<int>(count) - 2 || axes_.columns != static_cast<int>(count) - 1) {
+    if (c_.axes.rows != static_cast<int>(count) - 2 || c_.axes.columns != static_cast<int>(count) - 1) {
       steps.move(row, count - 1);
       steps.move(column, count - 1);
     }
-    const bool deep_left = along_depth(left_), deep_right = along_depth(right_);
-    split(steps, row, t.rows, aligned && !deep_left ? vector_ : 1);
-    split(steps, column, t.columns, aligned && !deep_right ? vector_ : 1);
+    const bool deep_left = c_.is_deep(false), deep_right = c_.is_deep(true);
+    split_tile(steps, row, t.rows, aligned && !deep_left ? vector_ : 1);
+    split_tile(steps, column, t.columns, aligned && !deep_right ? vector_ : 1);
     steps.step(fmt::format("interchange {}i {}o", row, column));
     std::vector<std::string> blocks = steps.order();
     blocks[count - 2] = row + "o";
@@ -192,12 +137,7 @@ class MatrixScheduler {
     StepList grid(blocks);
     const std::string fused = fuse_outer(grid, blocks.size());
     steps.step(grid.str());
-    std::string k = loop::loop_name(form_.reductions[0].var);
-    for (size_t r = 1; r < form_.reductions.size(); ++r) {
-      const std::string next = "g" + std::to_string(r);
-      steps.step("fuse " + k + " " + loop::loop_name(form_.reductions[r].var) + " -> " + next);
-      k = next;
-    }
+    const std::string k = fuse_reductions(steps, form);
     steps.step(fmt::format("split {} {} -> ko ki zeros", k, t.depth));
     steps.step(fmt::format("sink {}i", row));
     steps.step(fmt::format("sink {}i", column));
@@ -216,16 +156,16 @@ class MatrixScheduler {
     steps.step("fuse wm wn -> warps");
     steps.step(fmt::format("split ki {} -> ks kk exact", instruction_.k));
     for (const char* each : {"kk warps", "ks warps", "kk mi", "kk ni"}) steps.step(fmt::format("interchange {}", each));
-    const size_t shared = kernel_.buffers.size();
+    const size_t shared = c_.kernel.buffers.size();
     steps.step(fmt::format("cache {} at ks over mi kk -> rows", shared));
     steps.step(fmt::format("cache {} at ks over kk ni -> columns", shared + 1));
     // What a lane has of the depth lies side by side: the loop over it is the inner one.
-    if (!target_.load_matrix) steps.step("interchange columns_0 columns_1");
+    if (!target.load_matrix) steps.step("interchange columns_0 columns_1");
     for (const char* each : {"mi ni kk", "rows_0 - rows_1", "- columns_1 columns_0"})
       steps.step(fmt::format("matrix {}", each));
     steps.step("unroll ks");
     steps.step("warp warps");
-    const bool is_tight = t.warp_rows * t.warp_columns / target_.warp > 64;
+    const bool is_tight = t.warp_rows * t.warp_columns / target.warp > 64;
     const auto fill = [&](Scalar load, const char* near, bool is_turned, bool is_deep, int tile) {
       if (is_turned) {
         copy_turned(steps, load->slot, near, aligned);
@@ -236,22 +176,19 @@ class MatrixScheduler {
     fill(left_, "left", turn_left, deep_left, t.rows);
     fill(right_, "right", turn_right, deep_right, t.columns);
     // Vectors go to shared memory by themselves, as many stages ahead as fit.
-    if (aligned && target_.async_copy) {
+    if (aligned && target.async_copy) {
       const int64_t rows =
           (deep_left ? int64_t{t.rows} * (t.depth + vector_) : int64_t{t.depth} * (t.rows + vector_)) +
           (deep_right ? int64_t{t.columns} * (t.depth + vector_) : int64_t{t.depth} * (t.columns + vector_));
       const int64_t bytes = rows * static_cast<int64_t>(ir::byte_size(left_->dtype));
-      const int64_t stages = std::min<int64_t>(target_.static_shared / bytes, kMostStages);
+      const int64_t stages = std::min<int64_t>(target.static_shared / bytes, kMostStages);
       if (stages >= 2) steps.step(fmt::format("pipeline {} {} at ko {}", shared, shared + 1, stages));
     }
     steps.step("parallelize " + fused);
     return steps.str();
   }
 
-  const loop::Kernel& kernel_;
-  const ir::Target& target_;
-  const NestForm& form_;
-  const ContractionAxes axes_;
+  const Contraction c_;
   const thread::MmaInstruction& instruction_;
   const Scalar left_, right_;
   const int vector_;  // elements of one copy
@@ -264,7 +201,7 @@ std::vector<GpuVersion> matrix_contraction(const loop::Kernel& kernel, const ir:
   if (!axes || form.inner_loads[0]->dtype != form.inner_loads[1]->dtype) return {};
   const int found = thread::best_mma(target, form.inner_loads[0]->dtype, ir::DType::kF32);
   if (found < 0) return {};
-  return MatrixScheduler(kernel, target, form, *axes, thread::mma_instructions()[static_cast<size_t>(found)]).run();
+  return MatrixScheduler({kernel, target, form, *axes}, thread::mma_instructions()[static_cast<size_t>(found)]).run();
 }
 
 }  // namespace stax::schedule

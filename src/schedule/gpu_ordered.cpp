@@ -86,7 +86,7 @@ std::vector<GpuVersion> scan_versions(const loop::Kernel& kernel, const ir::Targ
       auto& exprs = kernel.context->exprs;
       Expr count = exprs.constant(1);
       for (const loop::For& f : rows) count = count * f.extent;
-      block.guard = symbolic::less_equal(exprs.constant(kLongScan), scan->extent);
+      block.guard = symbolic::less_equal(exprs.constant(kLongScan), first_extent(scan->extent, rows));
       // Along the last axis neighbouring rows are far apart: a thread a row would read each line many times.
       bool contiguous = false;
       for (const loop::Access& a : loop::accesses_in(scan->body)) {

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iostream>
 #include <random>
 
 #include "ir/scalar.h"
 #include "loop/passes.h"
+#include "loop/phases.h"
 #include "loop/transform.h"
 #include "lower/loop_to_thread.h"
 #include "schedule/gpu.h"
+#include "schedule/gpu_phases.h"
 #include "thread/interpret.h"
 
 namespace stax {
@@ -227,23 +230,16 @@ std::vector<void*> pointers_to(std::vector<Values>& buffers) {
   return p;
 }
 
-class GpuVersions : public testing::TestWithParam<std::tuple<Case, std::string>> {};
-
-TEST_P(GpuVersions, AgreeWithTheNaiveNest) {
-  const auto& [test, target_name] = GetParam();
-  const ir::Target& target = ir::find_target(target_name);
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
-  const loop::Kernel naive = loop::parse_kernel(test.text);
+/// Every version that the target gets of the kernel, where it is right, at each of the shapes.
+void expect_versions(const std::string& text, const ir::Target& target, const std::vector<std::vector<int64_t>>& shapes,
+                     std::mt19937_64& random) {
+  const loop::Kernel naive = loop::parse_kernel(text);
   const auto versions = schedule::choose_gpu_versions(naive, target);
   ASSERT_FALSE(versions.empty());
   EXPECT_FALSE(versions.back().guard) << "the last version has to be total";
-  const std::vector<std::vector<int64_t>> shapes = {{1, 1, 1},    {3, 5, 2},    {17, 33, 16}, {32, 64, 48}, {64, 4, 7},
-                                                    {65, 70, 19}, {130, 68, 5}, {2, 300, 33}, {40, 136, 72}};
   for (size_t v = 0; v < versions.size(); ++v) {
     for (int bits : {32, 64}) {
-      const loop::Kernel fresh = loop::parse_kernel(test.text);
+      const loop::Kernel fresh = loop::parse_kernel(text);
       const loop::Kernel scheduled =
           loop::simplify(loop::apply_schedule(schedule::with_known(fresh, versions[v].known), versions[v].schedule));
       const thread::Kernel threads = lower::lower_to_thread(scheduled, target, versions[v].block, bits);
@@ -251,8 +247,8 @@ TEST_P(GpuVersions, AgreeWithTheNaiveNest) {
       int runs = 0;
       for (std::vector<int64_t> params : shapes) {
         params.resize(naive.params.size());
-        SCOPED_TRACE(testing::Message() << target_name << ", version " << v << ", " << bits << " bits, shape "
-                                        << params[0] << " " << params[1]);
+        SCOPED_TRACE(testing::Message() << target.name << ", version " << v << ", " << bits << " bits, shape "
+                                        << testing::PrintToString(params));
         if (versions[v].necessary && evaluate(versions[v].necessary, naive, params) == 0) continue;
         ++runs;
         auto want = buffers_of(naive, params, random), got = want;
@@ -282,6 +278,56 @@ TEST_P(GpuVersions, AgreeWithTheNaiveNest) {
       }
       EXPECT_GT(runs, 0) << "no shape is for version " << v;
     }
+  }
+}
+
+class GpuVersions : public testing::TestWithParam<std::tuple<Case, std::string>> {
+ protected:
+  void SetUp() override {
+    const uint64_t seed = std::random_device{}();
+    RecordProperty("seed", std::to_string(seed));
+    std::cout << "seed " << seed << "\n";
+    random_.seed(seed);
+  }
+  const ir::Target& target() const { return ir::find_target(std::get<1>(GetParam())); }
+  std::mt19937_64 random_;
+};
+
+TEST_P(GpuVersions, AgreeWithTheNaiveNest) {
+  expect_versions(std::get<0>(GetParam()).text, target(),
+                  {{1, 1, 1},
+                   {3, 5, 2},
+                   {17, 33, 16},
+                   {32, 64, 48},
+                   {64, 4, 7},
+                   {65, 70, 19},
+                   {130, 68, 5},
+                   {2, 300, 33},
+                   {40, 136, 72}},
+                  random_);
+}
+
+// Where a kernel has phases, each of them is a kernel with versions of its own.
+TEST_P(GpuVersions, PhasesAgreeWithTheirNaiveNests) {
+  const auto phases = schedule::choose_gpu_phases(loop::parse_kernel(std::get<0>(GetParam()).text), target());
+  if (!phases) GTEST_SKIP() << "it has no phases";
+  const int64_t part = phases->kernel.params.back().symbol().multiple;
+  std::vector<std::vector<int64_t>> shapes = {{1, 1, 1},           {3, 5, 2},
+                                              {17, 33, 2 * part},  {40, 136, 2 * part + 8},
+                                              {1, 8, 3 * part},    {4, 2 * part + 4, 72},
+                                              {2, 300, part + 1},  {130, 132, part},
+                                              {5, 3 * part + 7, 9}};
+  for (auto& shape : shapes) {
+    shape.resize(phases->kernel.params.size() - 1);
+    shape.push_back(shape.front() % 2 == 0 ? 2 * part : part);
+  }
+  const std::vector<loop::Phase> nests = loop::phases_of(phases->kernel);
+  ASSERT_EQ(nests.size(), phases->classes.size());
+  for (size_t k = 0; k < nests.size(); ++k) {
+    loop::Kernel kernel = nests[k].kernel;
+    kernel.kernel_class = phases->classes[k];
+    SCOPED_TRACE(loop::print(kernel));
+    expect_versions(loop::print(kernel), target(), shapes, random_);
   }
 }
 
