@@ -53,8 +53,8 @@ def agrees(folder, device, env=None, model=None):
     data = feeds()
     session = h.run(folder, model or layer(), data, "--device", device, env=env)
     for feed, got in zip(data, session.outputs):
-        # Sums of k products of about 1 that may cancel.
-        h.same(got, wanted(feed), f"{device} at {feed['x'].shape}", rtol=1e-4, atol=1e-5 + 4e-7 * feed["x"].shape[1])
+        # Sums of k products of about 1 that may cancel: what they may be off by grows with k.
+        h.same(got, wanted(feed), f"{device} at {feed['x'].shape}", rtol=1e-4, atol=max(1e-5, 3e-7 * feed["x"].shape[1]))
     return session
 
 
