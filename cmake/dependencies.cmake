@@ -11,7 +11,7 @@ function(stax_find_externals_support)
 endfunction()
 
 # LLVM is one shared library; lld comes as static libraries on top of it.
-function(stax_find_externals_emit)
+function(stax_find_externals_native)
   find_package(LLVM CONFIG HINTS /usr/lib/llvm-22/lib/cmake/llvm)
   if(NOT LLVM_VERSION_MAJOR EQUAL 22)
     message(FATAL_ERROR "LLVM 22 was not found (found '${LLVM_VERSION}'). Install llvm-22-dev, or run scripts/setup.")
@@ -24,8 +24,8 @@ function(stax_find_externals_emit)
   # What the static lld libraries compress sections with.
   find_package(ZLIB REQUIRED)
   find_library(STAX_ZSTD zstd REQUIRED)
-  target_include_directories(stax_external_emit SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
-  target_link_libraries(stax_external_emit INTERFACE ${STAX_LLD_ELF} ${STAX_LLD_COMMON} LLVM ZLIB::ZLIB ${STAX_ZSTD})
+  target_include_directories(stax_external_native SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
+  target_link_libraries(stax_external_native INTERFACE ${STAX_LLD_ELF} ${STAX_LLD_COMMON} LLVM ZLIB::ZLIB ${STAX_ZSTD})
 endfunction()
 
 function(stax_find_externals_runtime)

@@ -4,6 +4,7 @@
 #
 #   stax_add_layers()               makes stax_<folder> for each folder that has sources
 #   stax_use_layer(target folder)   links `target` with the objects of `folder` and of all that it may include
+#   stax_add_native_library()       makes libstax_llvm of the folder `native`, which whatever generates native code loads
 #   stax_layer_closure(out folder)  `folder` and all that it may include
 
 set(STAX_LAYER_FILE ${CMAKE_SOURCE_DIR}/cmake/layers.txt)
@@ -41,7 +42,7 @@ function(stax_compile_like_layer target folder)
   stax_layer_closure(closure ${folder})
   target_link_libraries(${target} PRIVATE stax_options)
   foreach(each IN LISTS closure)
-    if(TARGET stax_external_${each} AND (each STREQUAL folder OR NOT each STREQUAL emit))
+    if(TARGET stax_external_${each})
       target_link_libraries(${target} PRIVATE stax_external_${each})
     endif()
   endforeach()
@@ -78,4 +79,22 @@ function(stax_use_layer target folder)
       target_link_libraries(${target} PRIVATE stax_external_${each})
     endif()
   endforeach()
+  if("emit" IN_LIST closure AND NOT "native" IN_LIST closure)
+    add_dependencies(${target} stax_llvm)
+  endif()
+endfunction()
+
+# Programs look for it in their own folder, which is where it is built, and in the folder of libraries of an install tree.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE stax_library_folder)
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/emit/native.cpp PROPERTIES COMPILE_DEFINITIONS STAX_LIBRARY_FOLDER="${stax_library_folder}")
+
+function(stax_add_native_library)
+  set(exports ${CMAKE_SOURCE_DIR}/cmake/native_exports.map)
+  add_library(stax_llvm MODULE)
+  stax_use_layer(stax_llvm native)
+  target_link_options(stax_llvm PRIVATE -Wl,--version-script=${exports} -Wl,--gc-sections -Wl,--as-needed)
+  if(NOT STAX_SANITIZE)
+    target_link_options(stax_llvm PRIVATE -Wl,-z,defs)
+  endif()
+  set_target_properties(stax_llvm PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR} LINK_DEPENDS ${exports})
 endfunction()

@@ -4,10 +4,10 @@
 #
 #   libstax            everything: imports, traces, compiles and runs
 #   libstax_runtime    loads and runs compiled `.stax` files; no LLVM, no protobuf
+#   libstax_llvm       what libstax and the command line load to generate native code; not linked with
 #
-# Both have the headers of include/stax/ and export only what is declared there.
+# The first two have the headers of include/stax/ and export only what is declared there.
 
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # stax_add_shared_library(target file_name folder [source...]): the objects of a layer and of all below it, and further sources.
@@ -43,6 +43,7 @@ function(stax_install)
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/stax)
   install(TARGETS stax RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(TARGETS libstax libstax_runtime EXPORT stax LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS stax_llvm LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/stax DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
   install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})

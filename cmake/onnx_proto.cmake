@@ -34,6 +34,6 @@ add_custom_command(
 
 add_library(stax_onnx_proto STATIC ${generated}/onnx/onnx-ml.pb.cc ${generated}/onnx/onnx-ml.pb.h)
 target_compile_features(stax_onnx_proto PUBLIC cxx_std_20)
-set_target_properties(stax_onnx_proto PROPERTIES POSITION_INDEPENDENT_CODE ${STAX_LIBRARIES} CXX_VISIBILITY_PRESET hidden)
+set_target_properties(stax_onnx_proto PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
 target_include_directories(stax_onnx_proto SYSTEM PUBLIC ${generated})
 target_link_libraries(stax_onnx_proto PUBLIC protobuf::libprotobuf)

@@ -13,10 +13,8 @@ target_compile_options(stax_options INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers
   # No path of this machine in assertion messages and debug information: builds are reproducible and cacheable.
   -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -fmacro-prefix-map=../=)
-if(STAX_LIBRARIES)
-  # One set of objects serves programs and shared libraries; what a library does not use is left out of it, and only the public API is visible.
-  target_compile_options(stax_options INTERFACE -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffunction-sections -fdata-sections)
-endif()
+# One set of objects serves programs and shared libraries; what a library does not use is left out of it, and only what it is for is visible.
+target_compile_options(stax_options INTERFACE -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffunction-sections -fdata-sections)
 if(STAX_WARNINGS_AS_ERRORS)
   target_compile_options(stax_options INTERFACE -Werror)
 endif()

@@ -5,7 +5,7 @@
   check_layers.py [ROOT]
 
 Faults: a folder includes another that its line does not allow; a folder without a line; an include by relative path; LLVM or
-lld headers anywhere but in src/emit/llvm*; a public header that includes anything of src/.
+lld headers anywhere but in src/native/; a public header that includes anything of src/.
 """
 import re
 import sys
@@ -50,8 +50,8 @@ def check_source(root, path, allowed, folders):
         where = f"{shown}:{number}"
         first = name.split("/")[0]
         if name.startswith(BACKEND_HEADERS):
-            if not str(relative).startswith("emit/llvm"):
-                yield f"{where}: {name}: only src/emit/llvm* may include the headers of LLVM and lld"
+            if folder != "native":
+                yield f"{where}: {name}: only src/native/ may include the headers of LLVM and lld"
         elif first in (".", ".."):
             yield f"{where}: {name}: write the path from src/"
         elif first in folders and "/" in name and first not in allowed[folder]:

@@ -93,9 +93,9 @@ class Done:
         return self
 
 
-def stax(*arguments, cwd=None, env=None, timeout=300):
+def stax(*arguments, cwd=None, env=None, timeout=300, program=STAX):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("STAX_")} | {"STAX_CACHE": "off"} | (env or {})
-    done = subprocess.run([STAX, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=timeout, cwd=cwd, env=environment, stdin=subprocess.DEVNULL)
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=timeout, cwd=cwd, env=environment, stdin=subprocess.DEVNULL)
     return Done(done.returncode, done.stdout, done.stderr)
 
 

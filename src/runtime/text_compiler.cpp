@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runtime/dynamic_library.h"
+#include "support/build_id.h"
 #include "support/disk_cache.h"
 #include "support/error.h"
 

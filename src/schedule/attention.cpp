@@ -158,7 +158,7 @@ Versions schedule_attention(const loop::Kernel& kernel, const NestForm& form) {
     }
     return versions;
   }
-  return schedule_fallback(kernel, form);
+  return schedule_fallback(form);
 }
 
 }  // namespace stax::schedule

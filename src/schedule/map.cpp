@@ -90,7 +90,7 @@ Versions schedule_map(const loop::Kernel& kernel, const NestForm& form) {
   return {{plain, {}}};
 }
 
-Versions schedule_fallback(const loop::Kernel& kernel, const NestForm& form) {
+Versions schedule_fallback(const NestForm& form) {
   // Serial, but for the outer loops of a nest with independent iterations around reductions of any kind.
   if (form.outer.empty()) return {{"", {}}};
   StepList steps(names_of(form.outer));

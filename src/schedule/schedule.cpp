@@ -165,7 +165,7 @@ Versions choose_versions(const loop::Kernel& kernel, const KernelSource& anew) {
     }
     return false;
   };
-  const bool total = take(proposals(kernel, form)) || take(schedule_fallback(kernel, form)) || take({{"", {}}});
+  const bool total = take(proposals(kernel, form)) || take(schedule_fallback(form)) || take({{"", {}}});
   STAX_ASSERT(total, "the naive nest of {} takes every shape", kernel.name);
   return chosen;
 }

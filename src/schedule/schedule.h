@@ -53,7 +53,7 @@ Versions schedule_attention(const loop::Kernel& kernel, const NestForm& form);  
 Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form);  // none: not this form
 Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form);
 Versions schedule_map(const loop::Kernel& kernel, const NestForm& form);
-Versions schedule_fallback(const loop::Kernel& kernel, const NestForm& form);
+Versions schedule_fallback(const NestForm& form);
 
 /// Lanes of a vector loop: 16, or 32 where all element types are one byte.
 int lanes_of(const loop::Kernel& kernel);

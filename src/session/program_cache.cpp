@@ -8,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "emit/native_compiler.h"
+#include "support/build_id.h"
 #include "support/error.h"
 #include "support/hash.h"
 
@@ -40,7 +42,8 @@ ProgramCache::ProgramCache(std::unique_ptr<DiskCache> cache, const std::string& 
   const std::optional<std::string> contents = contents_of(model_file);
   if (!contents) return;  // who opens the file says why
   cache_ = std::move(cache);
-  model_key_ = fmt::format("program of {}\n{}\n{}\n", build_id(), how, *contents);
+  model_key_ =
+      fmt::format("program of {} and {}\n{}\n{}\n", build_id(), emit::native_compiler_build_id(), how, *contents);
   // The same model in another folder has other files beside it.
   list_key_ = fmt::format("files of {}in {}\n", model_key_, std::filesystem::path(model_file).parent_path().string());
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/disk_cache.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -167,50 +165,6 @@ std::unique_ptr<DiskCache> user_cache() {
     folder = (base.empty() ? home + "/.cache" : base) + "/stax";
   }
   return std::make_unique<DiskCache>(folder, kUserCacheBytes);
-}
-
-std::string build_id() {
-  // The linker's note of the object that this function is in: of the program, or of the library.
-  struct Search {
-    uintptr_t here;
-    std::string id;
-  } search{reinterpret_cast<uintptr_t>(&build_id), {}};
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* data) {
-        auto& s = *static_cast<Search*>(data);
-        const std::span<const ElfW(Phdr)> parts(info->dlpi_phdr, info->dlpi_phnum);
-        const bool mine = std::any_of(parts.begin(), parts.end(), [&](const ElfW(Phdr) & p) {
-          return p.p_type == PT_LOAD && s.here - (info->dlpi_addr + p.p_vaddr) < p.p_memsz;
-        });
-        if (!mine) return 0;
-        for (const ElfW(Phdr) & p : parts) {
-          if (p.p_type != PT_NOTE) continue;
-          const auto* at = reinterpret_cast<const char*>(info->dlpi_addr + p.p_vaddr);
-          const char* end = at + p.p_memsz;
-          while (at + sizeof(ElfW(Nhdr)) <= end) {
-            ElfW(Nhdr) note{};
-            std::memcpy(&note, at, sizeof note);
-            const char* name = at + sizeof note;
-            const char* content = name + (note.n_namesz + 3) / 4 * 4;
-            if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
-              for (size_t k = 0; k < note.n_descsz; ++k)
-                s.id += fmt::format("{:02x}", static_cast<unsigned char>(content[k]));
-              return 1;
-            }
-            at = content + (note.n_descsz + 3) / 4 * 4;
-          }
-        }
-        // Linked without a note: the file and its time have to do.
-        const std::string path =
-            info->dlpi_name != nullptr && *info->dlpi_name != 0 ? info->dlpi_name : "/proc/self/exe";
-        struct stat status{};
-        if (::stat(path.c_str(), &status) == 0)
-          s.id = fmt::format("{}:{}:{}:{}.{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
-                             status.st_mtim.tv_nsec);
-        return 1;
-      },
-      &search);
-  return search.id;
 }
 
 }  // namespace stax

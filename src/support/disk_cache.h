@@ -40,7 +40,4 @@ class DiskCache {
 /// Read from the environment at each call.
 std::unique_ptr<DiskCache> user_cache();
 
-/// Identifies the machine code of this build of Stax: entries of others are never taken.
-std::string build_id();
-
 }  // namespace stax

@@ -42,10 +42,10 @@ def install(folder):
     tree = folder / "moved"    # nothing in it may name the place that it was installed to
     (folder / "first").rename(tree)
     have = {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file() or p.is_symlink()}
-    for name in ("bin/stax", "include/stax/stax.h", "include/stax/trace.h", "include/stax/c_api.h", "lib/libstax.so", "lib/libstax_runtime.so",
+    for name in ("bin/stax", "include/stax/stax.h", "include/stax/trace.h", "include/stax/c_api.h", "lib/libstax.so", "lib/libstax_runtime.so", "lib/libstax_llvm.so",
                  "lib/cmake/stax/stax-config.cmake", "lib/pkgconfig/stax.pc", "lib/pkgconfig/stax-runtime.pc"):
         assert name in have, f"{name} is not installed; there are {sorted(have)}"
-    strangers = [n for n in have if not re.match(r"bin/stax$|include/stax/\w+\.h$|lib/libstax(_runtime)?\.so|lib/cmake/stax/|lib/pkgconfig/|share/doc/stax/", n)]
+    strangers = [n for n in have if not re.match(r"bin/stax$|include/stax/\w+\.h$|lib/libstax(_runtime|_llvm)?\.so|lib/cmake/stax/|lib/pkgconfig/|share/doc/stax/", n)]
     assert not strangers, strangers
     for text in [p for p in tree.rglob("*") if p.suffix in (".cmake", ".pc", ".h")]:
         assert str(folder) not in text.read_text() and str(options.build) not in text.read_text(), f"{text} names a folder of this machine"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The shared libraries as files: library_test.py LIBSTAX LIBSTAX_RUNTIME RUNTIME_TEST MODELS
+"""The shared libraries as files: library_test.py LIBSTAX LIBSTAX_RUNTIME LIBSTAX_LLVM RUNTIME_TEST MODELS
 
-What they need, what they export, how large they are; and the runtime library in a process where LLVM cannot be loaded.
+What they need, what they export, how large they are; and the runtime library in a process where neither LLVM nor protobuf can be loaded.
 """
 import os
 import re
@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-FULL, RUNTIME, PROGRAM, MODELS = sys.argv[1:5]
+FULL, RUNTIME, NATIVE, PROGRAM, MODELS = sys.argv[1:6]
 LARGEST_RUNTIME = 2 << 20
 BASE = {"libc.so.6", "libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "ld-linux-x86-64.so.2"}
 
@@ -34,7 +34,9 @@ def check_needed():
     assert needed <= {"libfmt"}, f"libstax_runtime needs {needed}"
     for library in output("ldd", RUNTIME).splitlines():
         assert not re.search("LLVM|protobuf|libz|libxml|not found", library), library
-    assert any("LLVM" in n for n in dynamic(FULL, "NEEDED")), "this test looks at the wrong file"
+    assert any("LLVM" in n for n in dynamic(NATIVE, "NEEDED")), "this test looks at the wrong file"
+    assert any("protobuf" in n for n in dynamic(FULL, "NEEDED")), "this test looks at the wrong file"
+    assert not re.search("LLVM", output("ldd", FULL)), "libstax needs LLVM before it compiles anything"
     assert not any("libzip" in n for n in dynamic(FULL, "NEEDED")), "libstax needs libzip, which is for the command line"
 
 
@@ -47,6 +49,7 @@ def check_names():
             assert re.match(r"stax_|_ZN4stax|_ZNK4stax|_ZT[ISV]N4stax", symbol), f"{name} exports {symbol}"
         internal = [s for s in exports(path) if re.search("4stax(2ir|4loop|4emit|6tensor|7program|7runtime|8symbolic|5embed|7session|7compile|8frontend)", s)]
         assert not internal, f"{name} exports {internal[:3]}"
+    assert exports(NATIVE) == {"stax_native_compiler"}, exports(NATIVE)
     only_full = exports(FULL) - exports(RUNTIME)
     assert not exports(RUNTIME) - exports(FULL), "libstax lacks what libstax_runtime has"
     assert all(re.search("Dim|Var|Operand|trace|3dim", s) for s in only_full), only_full
@@ -55,7 +58,7 @@ def check_names():
 def check_size():
     with tempfile.TemporaryDirectory() as folder:
         stripped = Path(folder) / "stripped.so"
-        for path in (FULL, RUNTIME):
+        for path in (NATIVE, FULL, RUNTIME):
             output("strip", "-o", stripped, path)
             print(f"{Path(path).name}: {stripped.stat().st_size / 1e6:.2f} MB stripped, {len(exports(path))} symbols")
         assert stripped.stat().st_size < LARGEST_RUNTIME
@@ -64,11 +67,13 @@ def check_size():
 def check_without_compiler():
     """A file that is no library, in the place of LLVM and protobuf: whoever needs them does not start."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in {Path(line.split("=>")[0].strip()).name for line in output("ldd", FULL).splitlines() if re.search("LLVM|protobuf", line)}:
+        lines = (output("ldd", FULL) + output("ldd", NATIVE)).splitlines()
+        for name in {Path(line.split("=>")[0].strip()).name for line in lines if re.search("LLVM|protobuf", line)}:
             (Path(folder) / name).write_text("no library")
         environment = {**os.environ, "LD_LIBRARY_PATH": folder + ":" + os.environ.get("LD_LIBRARY_PATH", "")}
-        control = subprocess.run([sys.executable, "-c", f"import ctypes; ctypes.CDLL({FULL!r})"], env=environment, capture_output=True)
-        assert control.returncode != 0, "LLVM was not hidden"
+        for library in (FULL, NATIVE):
+            control = subprocess.run([sys.executable, "-c", f"import ctypes; ctypes.CDLL({library!r})"], env=environment, capture_output=True)
+            assert control.returncode != 0, f"what {library} needs was not hidden"
         print(output(PROGRAM, MODELS, env=environment), end="")
 
 

@@ -122,6 +122,37 @@ def test_off_and_unusable(folder):
     assert done.err == "", done.err
 
 
+def test_llvm_is_loaded_to_compile_alone(folder):
+    """With a file that is no library in LLVM's place, what the cache holds runs, and what has to be compiled is refused."""
+    native = Path(h.STAX).parent / "libstax_llvm.so"
+    [name] = [line.split()[0] for line in subprocess.run(["ldd", native], check=True, capture_output=True, text=True).stdout.splitlines() if "LLVM" in line]
+    hidden = folder / "hidden"
+    hidden.mkdir()
+    (hidden / name).write_text("no library")
+    cache = {"STAX_CACHE": str(folder / "cache")}
+    first = h.run(folder, model(), [FEED], env=cache).outputs[0]
+    cache["LD_LIBRARY_PATH"] = f"{hidden}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+    h.equal_bits(h.run(folder, model(), [FEED], env=cache).outputs[0], first)
+    np.savez(folder / "x.npz", **FEED)
+    new = h.save(model("Exp"), folder / "exp.onnx")
+    h.stax("run", new, "--inputs", folder / "x.npz", env=os.environ | cache).expect(1, "cannot generate native code", name, "install LLVM 22")
+
+
+def test_a_program_without_its_library(folder):
+    alone = folder / "bin" / "stax"
+    alone.parent.mkdir()
+    shutil.copy(h.STAX, alone)
+    path = h.save(model(), folder / "m.onnx")
+    np.savez(folder / "x.npz", **FEED)
+    run = ["run", path, "--inputs", folder / "x.npz", "--outputs", folder / "out"]
+    environment = os.environ | {"STAX_CACHE": str(folder / "cache")}
+    h.stax(*run, env=environment, program=alone).expect(1, "cannot generate native code", str(folder / "bin" / "libstax_llvm.so"), "libstax_llvm.so with")
+    assert not list((folder / "out").glob("*")) and not list((folder / "cache").glob("*"))
+    (folder / "lib").mkdir()
+    shutil.copy(Path(h.STAX).parent / "libstax_llvm.so", folder / "lib")
+    h.stax(*run, env=environment, program=alone).expect(0)
+
+
 def test_processes_side_by_side(folder):
     path = h.save(model(), folder / "m.onnx")
     np.savez(folder / "x.npz", **FEED)

@@ -5,6 +5,7 @@
 
 #include "emit/emit.h"
 #include "emit/emit_gpu.h"
+#include "emit/native_compiler.h"
 #include "ir/math_table.h"
 #include "loop/loop_ir.h"
 #include "loop/transform_step.h"
@@ -264,6 +265,10 @@ STAX_WRAP(const ir::MathFunction&, math_function, "_ZN4stax2ir13math_functionENS
         std::fabs(std::bit_cast<double>(node.bits)) > 0.1 && std::fabs(std::bit_cast<double>(node.bits)) < 0.3)
       node.bits = std::bit_cast<uint64_t>(std::bit_cast<double>(node.bits) * 1.03), ++count;
   return wrong;
+}
+// In this program, so that faults of what it shares with everything else are planted in it, too.
+STAX_WRAP(const emit::NativeCompiler&, native_compiler, "_ZN4stax4emit15native_compilerEv", ()) {
+  return stax_native_compiler();
 }
 STAX_WRAP(void, plan_memory, "_ZN4stax7compile11plan_memoryERNS_7program7ProgramE", (program::Program & p)) {
   real_plan_memory(p);

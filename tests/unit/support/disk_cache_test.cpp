@@ -174,10 +174,5 @@ TEST_F(DiskCacheTest, TheEnvironmentSaysWhere) {
   with("off", nullptr, home.c_str());
 }
 
-TEST(BuildId, IsThatOfThisProgram) {
-  EXPECT_FALSE(build_id().empty());
-  EXPECT_EQ(build_id(), build_id());
-}
-
 }  // namespace
 }  // namespace stax

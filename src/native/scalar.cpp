@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "emit/llvm_kernel.h"
 #include "emit/scalar_bounds.h"
+#include "native/kernel.h"
 #include "support/error.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using ir::ScalarKind;
 using llvm::Value;
@@ -106,7 +106,7 @@ Value* KernelEmitter::compute(Scalar s) {
     case ScalarKind::kCast:
       if (s->dtype == DType::kBool && s->args[0]->kind == ScalarKind::kIndex) return truth(s);
       return lanes_.cast(s->dtype, s->args[0]->dtype, scalar(s->args[0]),
-                         ir::is_float(s->args[0]->dtype) && fits_i32(s->args[0]));
+                         ir::is_float(s->args[0]->dtype) && emit::fits_i32(s->args[0]));
     case ScalarKind::kOp: break;
   }
   if (s->op == ScalarOp::kSelect) return select(s);
@@ -256,4 +256,4 @@ bool KernelEmitter::product_of(Scalar s, DType t, Scalar& x, Scalar& y) const {
   return true;
 }
 
-}  // namespace stax::emit
+}  // namespace stax::native

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <llvm/IR/Instructions.h>
 
-#include "emit/llvm_kernel.h"
+#include "native/kernel.h"
 #include "support/error.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using llvm::Value;
 
@@ -317,4 +317,4 @@ bool KernelEmitter::spills_into_padding(const Place& place) const {
   return column + vector_->live >= storage.row && column + vector_->range.width <= storage.pitch;
 }
 
-}  // namespace stax::emit
+}  // namespace stax::native

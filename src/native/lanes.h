@@ -13,8 +13,10 @@
 #include "emit/emit.h"
 #include "ir/scalar.h"
 
-namespace stax::emit {
+namespace stax::native {
 
+using emit::Isa;
+using emit::vector_bytes;
 using ir::DType;
 using ir::ScalarOp;
 
@@ -111,4 +113,4 @@ class Lanes {
   Machine machine_;
 };
 
-}  // namespace stax::emit
+}  // namespace stax::native

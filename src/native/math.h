@@ -4,10 +4,10 @@
 #include <functional>
 #include <span>
 
-#include "emit/llvm_lanes.h"
 #include "ir/math_table.h"
+#include "native/lanes.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 class MathEmitter {
  public:
@@ -35,4 +35,4 @@ class MathEmitter {
   llvm::IRBuilder<>& b_;
 };
 
-}  // namespace stax::emit
+}  // namespace stax::native

@@ -5,10 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace stax::emit {
+namespace stax::native {
 
-/// `objects`: ELF relocatable files. The result exports all their default-visible symbols and needs no library; a reference to anything
-/// outside is an InternalError that names it.
+/// As emit::NativeCompiler::link says.
 std::vector<uint8_t> link_image(const std::vector<std::string>& objects);
 
-}  // namespace stax::emit
+}  // namespace stax::native

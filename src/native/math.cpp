@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "emit/llvm_math.h"
+#include "native/math.h"
 
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicsX86.h>
@@ -9,7 +9,7 @@
 
 #include "support/error.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using ir::MathFunction;
 using ir::MathNode;
@@ -303,4 +303,4 @@ Value* MathEmitter::lookup(Value* index) {
   return result;
 }
 
-}  // namespace stax::emit
+}  // namespace stax::native

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "emit/llvm_index.h"
+#include "native/index.h"
 
 #include <llvm/IR/InlineAsm.h>
 
@@ -8,7 +8,7 @@
 
 #include "support/error.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using llvm::Value;
 using symbolic::ExprKind;
@@ -450,4 +450,4 @@ Value* IndexEmitter::condition(Expr e, const LaneRange& range) {
   return b_.CreateICmpNE(value(e, range), lanes_.integer(lanes_.with_lanes(b_.getInt64Ty(), range.width), 0));
 }
 
-}  // namespace stax::emit
+}  // namespace stax::native

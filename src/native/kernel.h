@@ -19,12 +19,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "emit/llvm_index.h"
-#include "emit/llvm_lanes.h"
 #include "loop/access.h"
 #include "loop/loop_ir.h"
+#include "native/index.h"
+#include "native/lanes.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using ir::Scalar;
 using loop::Stmt;
@@ -194,4 +194,4 @@ class KernelEmitter {
   std::unordered_map<const ir::ScalarNode*, bool> guarded_;
 };
 
-}  // namespace stax::emit
+}  // namespace stax::native

@@ -4,11 +4,11 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 
-#include "emit/llvm_lanes.h"
-#include "emit/llvm_math.h"
+#include "native/lanes.h"
+#include "native/math.h"
 #include "support/error.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using llvm::Value;
 
@@ -269,4 +269,4 @@ Value* Lanes::fmod(Value* x, Value* y) {
 
 Value* Lanes::math(ScalarOp op, std::span<Value* const> args) { return MathEmitter(*this).emit(op, args); }
 
-}  // namespace stax::emit
+}  // namespace stax::native

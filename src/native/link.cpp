@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "emit/llvm_link.h"
+#include "native/link.h"
 
 #include <fcntl.h>
 #include <lld/Common/Driver.h>
@@ -17,7 +17,7 @@
 
 LLD_HAS_DRIVER(elf)
 
-namespace stax::emit {
+namespace stax::native {
 namespace {
 
 // A file in memory under a name that lld can open. Nothing is left of it when the process ends, however it does.
@@ -109,4 +109,4 @@ std::vector<uint8_t> link_image(const std::vector<std::string>& objects) {
   return output.finish();
 }
 
-}  // namespace stax::emit
+}  // namespace stax::native

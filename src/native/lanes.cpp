@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "emit/llvm_lanes.h"
+#include "native/lanes.h"
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 
 #include <bit>
 
-#include "emit/llvm_math.h"
+#include "emit/byte_dot.h"
+#include "native/math.h"
 #include "support/error.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using llvm::Value;
 
 Machine machine_of(Isa isa) {
   Machine m;
   m.isa = isa;
+  m.byte_dot = emit::has_byte_dot(isa);
 #if !defined(__x86_64__)
   m.x86 = false;
 #endif
   switch (isa) {
-    case Isa::kAvx512Vnni: m.byte_dot = true; [[fallthrough]];
+    case Isa::kAvx512Vnni:
     case Isa::kAvx512: m.fma = m.f16c = m.masked_access = m.narrow_masks = m.gather = m.scale = m.entries = true; break;
-    case Isa::kAvxVnni: m.byte_dot = true; [[fallthrough]];
+    case Isa::kAvxVnni:
     case Isa::kAvx2: m.fma = m.f16c = m.masked_access = true; break;
     case Isa::kBaseline: break;
   }
@@ -420,4 +422,4 @@ Value* Lanes::power(Value* x, Value* y) {
   return math(ScalarOp::kPow, std::array{x, y});
 }
 
-}  // namespace stax::emit
+}  // namespace stax::native

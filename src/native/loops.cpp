@@ -5,13 +5,13 @@
 #include <bit>
 
 #include "emit/emit.h"
-#include "emit/llvm_kernel.h"
 #include "emit/scratch.h"
 #include "ir/math_table.h"
 #include "loop/access.h"
+#include "native/kernel.h"
 #include "support/error.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using llvm::Value;
 using loop::LoopKind;
@@ -438,4 +438,4 @@ Value* KernelEmitter::across_lanes(Value* v, const std::function<Value*(Value*, 
   return b_.CreateExtractElement(v, uint64_t{0});
 }
 
-}  // namespace stax::emit
+}  // namespace stax::native

@@ -11,10 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "emit/llvm_lanes.h"
+#include "native/lanes.h"
 #include "symbolic/expr.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using symbolic::Expr;
 
@@ -95,4 +95,4 @@ class IndexEmitter {
   symbolic::Substitution resolved_;
 };
 
-}  // namespace stax::emit
+}  // namespace stax::native

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "emit/llvm_kernel.h"
+#include "native/kernel.h"
 
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/MDBuilder.h>
@@ -10,7 +10,7 @@
 #include "loop/access.h"
 #include "support/error.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using llvm::Value;
 
@@ -77,7 +77,7 @@ void KernelEmitter::prepare_buffers() {
 
   llvm::IRBuilderBase::InsertPointGuard guard(b_);
   b_.SetInsertPoint(entry_anchor_);
-  const ScratchPlan scratch = plan_scratch(kernel_);
+  const emit::ScratchPlan scratch = emit::plan_scratch(kernel_);
   symbolic::ExprTable& table = kernel_.context->exprs;
   storage_.resize(kernel_.buffers.size());
   for (size_t slot = 0; slot < kernel_.buffers.size(); ++slot) {
@@ -337,4 +337,4 @@ void KernelEmitter::update_lane_by_lane(const Place& place, const Contribution& 
   }
 }
 
-}  // namespace stax::emit
+}  // namespace stax::native

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels -> LLVM modules -> objects -> image.
-//
-// A module holds a few kernels, so that what LLVM does once per module is shared; which ones depends on their number alone, never on the number
-// of threads. A kernel is emitted from a copy of its own, read back from its text: expression tables are not for several threads, and so equal
-// kernels give equal code whatever else their tables hold.
-#include <fmt/format.h>
+// Text of kernels -> one LLVM module -> an object.
 #include <llvm/Analysis/CGSCCPassManager.h>
 #include <llvm/Analysis/LoopAnalysisManager.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
@@ -28,26 +23,18 @@
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
-#include <atomic>
-#include <exception>
 #include <mutex>
 
-#include "emit/emit.h"
-#include "emit/llvm_kernel.h"
-#include "emit/llvm_link.h"
-#include "support/cpu.h"
-#include "support/debug.h"
+#include "emit/native_compiler.h"
+#include "native/kernel.h"
+#include "native/link.h"
 #include "support/error.h"
-#include "support/on_threads.h"
 
-namespace stax::emit {
+namespace stax::native {
 namespace {
 
-constexpr size_t kKernelsPerModule = 8;
-
-struct Unit {
-  std::string object, llvm_text, asm_text;
-};
+using emit::KernelText;
+using emit::NativeUnit;
 
 const llvm::Target& target_of(const llvm::Triple& triple) {
   static std::once_flag once;
@@ -117,11 +104,7 @@ std::string generate(llvm::Module& module, llvm::TargetMachine& target, llvm::Co
   return {bytes.begin(), bytes.end()};
 }
 
-struct Source {
-  std::string entry, text;
-};
-
-Unit compile(std::span<const Source> kernels, Isa isa, bool keep_text) {
+NativeUnit compile(std::span<const KernelText> kernels, Isa isa, bool keep_text, bool verify) {
   const Machine machine = machine_of(isa);
   llvm::LLVMContext context;
   llvm::Module module("stax", context);
@@ -129,11 +112,11 @@ Unit compile(std::span<const Source> kernels, Isa isa, bool keep_text) {
   module.setTargetTriple(target->getTargetTriple());
   module.setDataLayout(target->createDataLayout());
   module.setPICLevel(llvm::PICLevel::BigPIC);
-  for (const Source& each : kernels) {
+  for (const KernelText& each : kernels) {
     const loop::Kernel kernel = loop::parse_kernel(each.text);
     KernelEmitter(module, kernel, each.entry, machine).emit();
   }
-  if (debug_options().verify) {
+  if (verify) {
     std::string faults;
     llvm::raw_string_ostream out(faults);
     if (llvm::verifyModule(module, &out)) {
@@ -144,7 +127,7 @@ Unit compile(std::span<const Source> kernels, Isa isa, bool keep_text) {
     }
   }
   optimize(module, *target);
-  Unit unit;
+  NativeUnit unit;
   if (keep_text) {
     llvm::raw_string_ostream out(unit.llvm_text);
     module.print(out, nullptr);
@@ -156,87 +139,19 @@ Unit compile(std::span<const Source> kernels, Isa isa, bool keep_text) {
   return unit;
 }
 
+class Compiler final : public emit::NativeCompiler {
+ public:
+  std::string version() const override { return LLVM_VERSION_STRING; }
+  NativeUnit compile(std::span<const KernelText> kernels, Isa isa, bool keep_text, bool verify) const override {
+    return native::compile(kernels, isa, keep_text, verify);
+  }
+  std::vector<uint8_t> link(const std::vector<std::string>& objects) const override { return link_image(objects); }
+};
+
 }  // namespace
+}  // namespace stax::native
 
-std::string_view name_of(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx512Vnni: return "avx512vnni";
-    case Isa::kAvx512: return "avx512";
-    case Isa::kAvxVnni: return "avxvnni";
-    case Isa::kAvx2: return "avx2";
-    case Isa::kBaseline: return "baseline";
-  }
-  STAX_UNREACHABLE();
+extern "C" __attribute__((visibility("default"))) const stax::emit::NativeCompiler& stax_native_compiler() {
+  static const stax::native::Compiler compiler;
+  return compiler;
 }
-
-Isa host_isa() {
-  for (Isa isa : kIsas)
-    if (cpu_executes(name_of(isa))) return isa;
-  return Isa::kBaseline;
-}
-
-int vector_bytes(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx512Vnni:
-    case Isa::kAvx512: return 64;
-    case Isa::kAvxVnni:
-    case Isa::kAvx2: return 32;
-    case Isa::kBaseline: return 16;
-  }
-  STAX_UNREACHABLE();
-}
-
-NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions& options) {
-  std::vector<Source> sources;
-  for (const NativeKernel& each : kernels) sources.push_back({each.entry, loop::print(*each.kernel, true)});
-  NativeImage image;
-  image.isa = options.isa;
-  std::string key;
-  if (options.cache != nullptr && !options.keep_text) {
-    key = fmt::format("image of {}, LLVM {}, {}\n", build_id(), LLVM_VERSION_STRING, name_of(options.isa));
-    for (const Source& each : sources) key += each.entry + "\n" + each.text + "\n";
-    if (auto kept = options.cache->find(key)) {
-      image.bytes.assign(kept->bytes().begin(), kept->bytes().end());
-      return image;
-    }
-  }
-  const size_t count = (kernels.size() + kKernelsPerModule - 1) / kKernelsPerModule;
-  std::vector<Unit> units(count);
-  std::atomic<size_t> next = 0;
-  std::mutex fault_mutex;
-  std::exception_ptr fault;
-  auto work = [&](int) {
-    for (size_t i = next++; i < count; i = next++) {
-      try {
-        const size_t first = i * kKernelsPerModule;
-        const std::span<const Source> own = std::span(sources).subspan(first);
-        units[i] = compile(own.first(std::min(kKernelsPerModule, own.size())), options.isa, options.keep_text);
-      } catch (...) {
-        const std::lock_guard lock(fault_mutex);
-        if (!fault) fault = std::current_exception();
-      }
-    }
-  };
-  on_threads(static_cast<int>(std::min<size_t>(count, static_cast<size_t>(std::max(options.threads, 1)))), work);
-  if (fault) std::rethrow_exception(fault);
-
-  std::vector<std::string> objects;
-  for (Unit& unit : units) {
-    objects.push_back(std::move(unit.object));
-    image.llvm_text += unit.llvm_text;
-    image.asm_text += unit.asm_text;
-  }
-  image.bytes = link_image(objects);
-  if (!key.empty()) options.cache->insert(key, image.bytes);
-  return image;
-}
-
-std::string emit_llvm_text(const loop::Kernel& kernel, Isa isa) {
-  return compile(std::array{Source{"kernel", loop::print(kernel)}}, isa, true).llvm_text;
-}
-
-std::string emit_asm_text(const loop::Kernel& kernel, Isa isa) {
-  return compile(std::array{Source{"kernel", loop::print(kernel)}}, isa, true).asm_text;
-}
-
-}  // namespace stax::emit

@@ -12,63 +12,15 @@
 
 #include <algorithm>
 
-#include "emit/llvm_kernel.h"
+#include "emit/byte_dot.h"
+#include "native/kernel.h"
 #include "support/error.h"
 
-namespace stax::emit {
+namespace stax::native {
 
-using ir::ScalarKind;
 using llvm::Value;
 
-namespace {
-
 constexpr int64_t kGroup = 4;
-
-/// The load under casts from bytes to 32 bits; null: of another form.
-Scalar byte_load(Scalar s) {
-  if (s->kind != ScalarKind::kCast || (s->dtype != DType::kI32 && s->dtype != DType::kU32)) return {};
-  Scalar load = s->args[0];
-  if (load->kind != ScalarKind::kLoad || (load->dtype != DType::kI8 && load->dtype != DType::kU8)) return {};
-  for (Scalar index : load->args)
-    if (!ir::as_expr(index)) return {};
-  return load;
-}
-
-// The loads of an unrolled loop over a group, by type, rows first; null where it is of another form.
-struct Factors {
-  Scalar rows, columns;
-};
-Factors factors_of(const loop::Kernel& kernel, const loop::For& s) {
-  const auto* update = s.body->as<loop::Update>();
-  if (s.kind != loop::LoopKind::kUnrolled || update == nullptr || update->combiner != loop::Combiner::kSum) return {};
-  const DType t = kernel.buffers[static_cast<size_t>(update->slot)].dtype;
-  const Scalar product = update->value;
-  if ((t != DType::kI32 && t != DType::kU32) || product->kind != ScalarKind::kOp || product->op != ScalarOp::kMul)
-    return {};
-  Factors f{byte_load(product->args[0]), byte_load(product->args[1])};
-  if (!f.rows || !f.columns) return {};
-  if (f.rows->dtype == DType::kI8) std::swap(f.rows, f.columns);
-  return f.rows->dtype == DType::kU8 && f.columns->dtype == DType::kI8 ? f : Factors{};
-}
-
-}  // namespace
-
-std::vector<Isa> distinct_isas(std::span<const Isa> isas, std::span<const loop::Kernel> kernels) {
-  bool dots = false;
-  for (const loop::Kernel& kernel : kernels)
-    loop::visit(kernel.body, [&](const Stmt& s) {
-      const auto* each = s->as<loop::For>();
-      dots = dots || (each != nullptr && factors_of(kernel, *each).rows);
-    });
-  std::vector<Isa> result;
-  for (Isa isa : isas) {
-    const bool has_plain = std::any_of(isas.begin(), isas.end(), [&](Isa other) {
-      return machine_of(isa).byte_dot && !machine_of(other).byte_dot && vector_bytes(other) == vector_bytes(isa);
-    });
-    if (dots || !has_plain) result.push_back(isa);
-  }
-  return result;
-}
 
 // old + the four products in each 32-bit lane of `rows` (u8) and `columns` (i8).
 Value* Lanes::byte_dot(Value* old, Value* rows, Value* columns) {
@@ -123,7 +75,7 @@ Value* Lanes::byte_dot(Value* old, Value* rows, Value* columns) {
 bool KernelEmitter::emit_byte_dot(const loop::For& s) {
   if (vector_ == nullptr || !lanes_.machine().x86 || !index_.resolve(s.extent).is_constant(kGroup)) return false;
   if (vector_->range.width < vector_bytes(lanes_.machine().isa) / 4) return false;
-  const auto [rows, columns] = factors_of(kernel_, s);
+  const auto [rows, columns] = emit::byte_dot_factors(kernel_, s);
   if (!rows) return false;
   const auto* update = s.body->as<loop::Update>();
   for (Scalar index : update->index)
@@ -159,4 +111,4 @@ bool KernelEmitter::emit_byte_dot(const loop::For& s) {
   return true;
 }
 
-}  // namespace stax::emit
+}  // namespace stax::native

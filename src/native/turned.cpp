@@ -8,10 +8,10 @@
 // shuffles between pairs of registers.
 #include <llvm/IR/Instructions.h>
 
-#include "emit/llvm_kernel.h"
+#include "native/kernel.h"
 #include "support/error.h"
 
-namespace stax::emit {
+namespace stax::native {
 
 using ir::ScalarKind;
 using llvm::Value;
@@ -100,4 +100,4 @@ void KernelEmitter::load_turned(const loop::For& s, int64_t count) {
   }
 }
 
-}  // namespace stax::emit
+}  // namespace stax::native
