@@ -3,10 +3,12 @@
 //
 // Values that leave their block (its outputs), that a loop starts with, that data decides the size of, and sequences are allocated one by one. All others share the
 // arena of the segment that makes them: a list of slots, each as large as the largest value that ever uses it, laid end to end. A value takes
-// a slot whose last user is dead; which one, of several, is decided by how well the sizes fit at one sample shape, since sizes are only known as
-// expressions. Correctness does not depend on the sample: a slot's size is the maximum over its users.
+// a slot that nobody uses while it lives; which one, of several, is decided by how well the sizes fit. Sizes are only known as expressions: order
+// and fit are those of one sample shape. Correctness does not depend on the sample: a slot's size is the maximum over its users.
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <span>
 
 #include "compile/pipeline.h"
 #include "program/steps.h"
@@ -67,13 +69,67 @@ class Planner {
     });
   }
 
+  // A value of the arena: made by step `begin`, last used by step `end`.
+  struct Tenant {
+    ValueRef value;
+    uint32_t segment;
+    size_t begin, end;
+  };
   struct Slot {
     uint32_t segment;
-    ExprRef bytes;
-    int64_t sample;
-    size_t free_from;
+    int64_t sample = 0;
+    std::map<size_t, size_t> taken;  // first to last step
     std::vector<ValueRef> users;
+
+    bool free(size_t begin, size_t end) const {
+      auto after = taken.upper_bound(end);
+      return after == taken.begin() || std::prev(after)->second < begin;
+    }
   };
+
+  std::vector<Slot> share_slots(const std::vector<Tenant>& tenants) const {
+    std::vector<Slot> slots;
+    for (const Tenant& t : tenants) {
+      const int64_t sample = sample_[t.value];
+      Slot* best = nullptr;
+      auto misfit = [&](const Slot& slot) {
+        const bool same = p_.values[slot.users.front()].bytes == p_.values[t.value].bytes;
+        return same ? -1 : std::abs(slot.sample - sample);
+      };
+      for (Slot& slot : slots)
+        if (slot.segment == t.segment && slot.free(t.begin, t.end) && (!best || misfit(slot) < misfit(*best)))
+          best = &slot;
+      if (!best) best = &slots.emplace_back(Slot{t.segment});
+      best->sample = std::max(best->sample, sample);
+      best->taken.emplace(t.begin, t.end);
+      best->users.push_back(t.value);
+    }
+    return slots;
+  }
+
+  // Where large values choose first, who comes later costs nothing at the sample shape; where they choose as they are made, equal ones follow
+  // each other more often. Neither is always better.
+  std::vector<Slot> share_slots_best(std::vector<Tenant> tenants) const {
+    auto total = [](const std::vector<Slot>& slots) {
+      return std::accumulate(slots.begin(), slots.end(), int64_t{0},
+                             [](int64_t sum, const Slot& s) { return sum + s.sample; });
+    };
+    std::vector<Slot> in_time = share_slots(tenants);
+    std::stable_sort(tenants.begin(), tenants.end(),
+                     [&](const Tenant& a, const Tenant& b) { return sample_[a.value] > sample_[b.value]; });
+    std::vector<Slot> by_size = share_slots(tenants);
+    return total(in_time) <= total(by_size) ? in_time : by_size;
+  }
+
+  ExprRef bytes_of(const Slot& slot) {
+    std::vector<ExprRef> sizes;
+    for (ValueRef v : slot.users) sizes.push_back(p_.values[v].bytes);
+    std::sort(sizes.begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    ExprRef largest = sizes.front();
+    for (ExprRef each : std::span(sizes).subspan(1)) largest = node(symbolic::ExprKind::kMax, 0, {largest, each});
+    return largest;
+  }
 
   void plan_block(uint32_t number) {
     BlockSpec& block = p_.blocks[number];
@@ -97,7 +153,7 @@ class Planner {
     for (const Step& step : block.steps)
       if (const auto* loop = std::get_if<LoopStep>(&step))
         for (ValueRef v : loop->initial) escapes(v);
-    std::vector<Slot> slots;
+    std::vector<Tenant> tenants;
     uint32_t segment = 0;
     for (ValueRef v : block.inputs) made_[v] = true;
     for (size_t s = 0; s < steps; ++s) {
@@ -113,34 +169,16 @@ class Planner {
         ValueSpec& spec = p_.values[v];
         if (spec.storage != Storage::kOwned || escaped_.count(v) || !planned) return;
         spec.storage = Storage::kArena;
-        size_t until = last.at(v);
-        Slot* best = nullptr;
-        auto distance = [&](const Slot& slot) {
-          if (slot.bytes == spec.bytes) return -1.0;
-          double a = static_cast<double>(slot.sample) + 64, b = static_cast<double>(sample_[v]) + 64;
-          return a > b ? a / b : b / a;
-        };
-        for (Slot& slot : slots)
-          if (slot.segment == segment && slot.free_from <= s && distance(slot) < 8 &&
-              (!best || distance(slot) < distance(*best)))
-            best = &slot;
-        if (!best) {
-          slots.push_back({segment, spec.bytes, sample_[v], 0, {}});
-          best = &slots.back();
-        } else if (best->bytes != spec.bytes) {
-          best->bytes = node(symbolic::ExprKind::kMax, 0, {best->bytes, spec.bytes});
-          best->sample = std::max(best->sample, sample_[v]);
-        }
-        best->free_from = until + 1;
-        best->users.push_back(v);
+        tenants.push_back({v, segment, s, last.at(v)});
       });
     }
+    const std::vector<Slot> slots = share_slots_best(std::move(tenants));
     for (uint32_t k = 0; k < block.segments.size(); ++k) {
       ExprRef offset = constant(0);
       for (const Slot& slot : slots) {
         if (slot.segment != k) continue;
         for (ValueRef v : slot.users) p_.values[v].offset = offset, p_.values[v].arena_segment = k;
-        offset = node(symbolic::ExprKind::kAdd, 0, {offset, aligned(slot.bytes)});
+        offset = node(symbolic::ExprKind::kAdd, 0, {offset, aligned(bytes_of(slot))});
       }
       p_.blocks[number].segments[k].arena_bytes = offset;
     }

@@ -156,7 +156,7 @@ class KernelEmitter {
   llvm::Value* zeros();  // readable memory for what is not loaded, all zeros
   llvm::Value* sink();   // memory for lanes that do not store
 
-  // llvm_scalar.cpp
+  // scalar.cpp
   llvm::Value* scalar(Scalar s);
   llvm::Value* compute(Scalar s);
   llvm::Value* select(Scalar s);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -6,10 +8,25 @@
 #include "support/error.h"
 
 namespace stax::runtime {
+namespace {
+
+constexpr size_t kMappedFrom = size_t{1} << 20;
+
+}  // namespace
 
 std::string HostDevice::name() const { return "host"; }
-void* HostDevice::allocate(size_t bytes) { return std::aligned_alloc(64, (bytes + 63) / 64 * 64); }
-void HostDevice::release(void* data, size_t) { std::free(data); }
+// Large blocks come from the system and go back to it: in the heap they would be kept, in pieces between others.
+void* HostDevice::allocate(size_t bytes) {
+  if (bytes < kMappedFrom) return std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return data == MAP_FAILED ? nullptr : data;
+}
+void HostDevice::release(void* data, size_t bytes) {
+  if (bytes < kMappedFrom)
+    std::free(data);
+  else
+    ::munmap(data, bytes);
+}
 void HostDevice::copy_in(void* to, const void* host, size_t bytes) { std::memcpy(to, host, bytes); }
 void HostDevice::copy_out(void* host, const void* from, size_t bytes) { std::memcpy(host, from, bytes); }
 void HostDevice::copy(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }

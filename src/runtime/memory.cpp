@@ -79,7 +79,7 @@ void MemoryPool::drop_to(size_t bytes) {
 
 size_t MemoryPool::most_kept(size_t live) const {
   const size_t need = std::max(need_, earlier_need_);
-  return std::max({kAlwaysKept, live, need > live ? need - live : 0});
+  return std::max(kAlwaysKept, need > live ? need - live : 0);
 }
 
 void MemoryPool::note_need(size_t live) {

@@ -13,8 +13,8 @@
 
 namespace stax::runtime {
 
-/// Allocates blocks of a device's memory, 64-byte aligned, and keeps freed ones for reuse: as many bytes as are in use, or so many that all it has
-/// is no more than was in use at once not long ago, since the next call will need as much. Thread-safe.
+/// Allocates blocks of a device's memory, 64-byte aligned, and keeps freed ones for reuse: so many that all it has is no more than
+/// was in use at once not long ago, since the next call will need as much. Thread-safe.
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
   explicit MemoryPool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
