@@ -275,7 +275,7 @@ void KernelEmitter::store(const Place& place, Value* v) {
   const bool own_lane = storage.lanes != 0 && pattern == Pattern::kUniform;
   if (own_lane || (pattern == Pattern::kContiguous && storage.lanes == 0)) {
     if (mask == nullptr) {
-      tag(b_.CreateAlignedStore(memory, address_of(place), align), place.slot);
+      store_vector(place, address_of(place), memory, align);
       return;
     }
     if (own_lane || stays_inside(place, vector_->range)) {
@@ -305,6 +305,24 @@ void KernelEmitter::store(const Place& place, Value* v) {
     tag(b_.CreateAlignedStore(element, b_.CreateExtractElement(addresses, static_cast<uint64_t>(lane)), align),
         place.slot);
   }
+}
+
+void KernelEmitter::store_vector(const Place& place, Value* at, Value* memory, llvm::Align align) {
+  const auto plain = [&] { tag(b_.CreateAlignedStore(memory, at, align), place.slot); };
+  const int64_t natural = vector_bytes(lanes_.machine().isa);
+  const int64_t bytes = static_cast<int64_t>(module_.getDataLayout().getTypeStoreSize(memory->getType()));
+  Value* past_caches = storage_[static_cast<size_t>(place.slot)].past_caches;
+  if (past_caches == nullptr || bytes % natural != 0) return plain();
+  Value* low = b_.CreateAnd(b_.CreatePtrToInt(at, b_.getInt64Ty()), past_caches);
+  branch(
+      b_.CreateICmpEQ(low, b_.getInt64(0)),
+      [&] {
+        llvm::StoreInst* store = b_.CreateAlignedStore(memory, at, llvm::Align(static_cast<uint64_t>(natural)));
+        store->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                           llvm::MDNode::get(module_.getContext(), llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+        tag(store, place.slot);
+      },
+      plain);
 }
 
 // All lanes that do not run lie in the padding of their row, which nobody reads.

@@ -2,6 +2,7 @@
 #include "native/kernel.h"
 
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 
 #include <algorithm>
@@ -27,6 +28,11 @@ void KernelEmitter::emit() {
   declare_function();
   prepare_buffers();
   emit(kernel_.body);
+  // Other threads may read what this one stored past the caches.
+  for (const Storage& storage : storage_)
+    if (storage.past_caches != nullptr)
+      branch(b_.CreateICmpSGE(storage.past_caches, b_.getInt64(0)),
+             [&] { b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}); }, {});
   b_.CreateRetVoid();
 }
 
@@ -63,7 +69,27 @@ void KernelEmitter::declare_function() {
   b_.SetInsertPoint(body);
 }
 
+// Results larger than what last-level caches have for one kernel: a plain store reads the line first, and pushes another one out. Vectors that
+// are not aligned cannot be stored this way. Products are bounded by arithmetic.
+Value* KernelEmitter::past_caches(const loop::Buffer& buffer) {
+  constexpr int64_t kLarge = int64_t{64} << 20;
+  Expr bytes = kernel_.context->exprs.constant(ir::byte_size(buffer.dtype));
+  for (Expr extent : buffer.extents) bytes = bytes * extent;
+  return b_.CreateSelect(b_.CreateICmpSGE(index_.value(bytes), b_.getInt64(kLarge)),
+                         b_.getInt64(static_cast<uint64_t>(vector_bytes(lanes_.machine().isa) - 1)),
+                         b_.getInt64(~uint64_t{0}));
+}
+
 void KernelEmitter::prepare_buffers() {
+  std::vector<bool> loaded(kernel_.buffers.size());
+  loop::visit(kernel_.body, [&](const Stmt& s) {
+    loop::visit_scalars(*s, [&](Scalar root) {
+      ir::visit(root, [&](Scalar x) {
+        if (x->kind == ir::ScalarKind::kLoad) loaded[static_cast<size_t>(x->slot)] = true;
+      });
+    });
+    if (const auto* update = s->as<loop::Update>()) loaded[static_cast<size_t>(update->slot)] = true;
+  });
   loop::visit(kernel_.body, [&](const Stmt& s) {
     if (auto* loop = s->as<loop::For>(); loop != nullptr && loop->kind == loop::LoopKind::kVector)
       widest_ = std::max(widest_, width_of(*loop));
@@ -104,6 +130,8 @@ void KernelEmitter::prepare_buffers() {
       pointer->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module_.getContext(), {}));
       storage.pointer = pointer;
       storage.constant = !buffer.written;
+      if (buffer.written && !loaded[slot] && kernel_.kernel_class != "contraction")
+        storage.past_caches = past_caches(buffer);
     } else if (scratch.offsets[slot]) {
       storage.pointer = index_.address(scratch_, scratch.offsets[slot], b_.getInt8Ty());
     }

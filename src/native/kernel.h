@@ -45,6 +45,8 @@ class KernelEmitter {
     llvm::MDNode* scope = nullptr;  // alias scopes
     llvm::MDNode* other_scopes = nullptr;
     bool constant = false;  // never written by this kernel
+    // i64: where no bit of it is in the address, a vector is stored past the caches; all bits: never
+    llvm::Value* past_caches = nullptr;
   };
 
   // What an Update adds: value, or value * factor.
@@ -94,6 +96,8 @@ class KernelEmitter {
   // llvm_kernel.cpp: function, buffers, statements
   void declare_function();
   void prepare_buffers();
+  llvm::Value* past_caches(const loop::Buffer& buffer);
+  void store_vector(const Place& place, llvm::Value* at, llvm::Value* memory, llvm::Align align);
   void emit(const Stmt& s);
   void emit(const loop::For& s);
   void emit(const loop::Block& s);
