@@ -2,7 +2,7 @@
 #pragma once
 // The walk over an ONNX model, shared by the files of the importer (onnx_import.cpp, node_context.cpp, functions.cpp, ops_control.cpp).
 //
-// Nodes are imported in the order of the file. A node that cannot be imported leaves its outputs `failed`; nodes that use
+// Nodes are imported in the order of their use (node_order.h). A node that cannot be imported leaves its outputs `failed`; nodes that use
 // them are skipped, so that each fault is reported once and all faults of a model are seen together.
 #include <map>
 #include <memory>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "frontend/node_context.h"
+#include "frontend/node_order.h"
 #include "frontend/onnx_import.h"
 #include "onnx/onnx-ml.pb.h"
 #include "support/diagnostic.h"
@@ -65,8 +66,6 @@ class Importer {
   std::unordered_set<uint32_t> empty_sequences;  // by Value::id
 
  private:
-  using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
-
   // onnx_import.cpp
   void check_versions();
   void import_inputs(Frame& frame);

@@ -354,9 +354,9 @@ std::string Importer::missing_name(const std::string& name, const Nodes& nodes) 
   for (const onnx::NodeProto& node : nodes) {
     const auto& outputs = node.output();
     if (std::find(outputs.begin(), outputs.end(), name) == outputs.end()) continue;
-    return "its input '" + name + "' is made only by a later node, a " + operator_name(node.domain(), node.op_type()) +
-           (node.name().empty() ? std::string() : " named '" + node.name() + "'") +
-           " (nodes have to stand in the order of their use, without a cycle)";
+    return "its input '" + name + "' is made only by a node that needs this one first, a " +
+           operator_name(node.domain(), node.op_type()) +
+           (node.name().empty() ? std::string() : " named '" + node.name() + "'") + " (nodes may not form a cycle)";
   }
   return "its input '" + name + "' does not exist: it is no input, no initializer and no output of a node";
 }
@@ -400,7 +400,7 @@ void Importer::report_unknown_operators(Frame& frame, const onnx::NodeProto& pro
 }
 
 void Importer::import_nodes(Frame& frame, const Nodes& nodes) {
-  for (const onnx::NodeProto& node : nodes) import_node(frame, node, nodes);
+  for (const onnx::NodeProto* node : in_order_of_use(nodes)) import_node(frame, *node, nodes);
 }
 
 void Importer::import_node(Frame& frame, const onnx::NodeProto& proto, const Nodes& nodes) {

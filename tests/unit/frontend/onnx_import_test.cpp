@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk over a model: dims, names, faults, initializers, external data, functions.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "unit/frontend/onnx_model.h"
 
@@ -86,7 +89,52 @@ TEST(OnnxImport, AValueThatDoesNotExist) {
 TEST(OnnxImport, ACycle) {
   ModelOf m;
   m.input("x", DType::kF32, {2}).node("Add", {"x", "b"}, {"a"}).node("Add", {"a", "x"}, {"b"}).output("b");
-  expect_words(m.fault(), {"'b'", "later"});
+  expect_words(m.fault(), {"'a'", "cycle"});
+}
+
+TEST(OnnxImport, ACycleThatNothingElseReads) {
+  ModelOf m;
+  m.input("x", DType::kF32, {2}).node("Relu", {"x"}, {"y"}).node("Add", {"x", "a"}, {"a"}).output("y");
+  expect_words(m.fault(), {"'a'", "cycle"});
+}
+
+TEST(OnnxImport, NodesMayStandInAnyOrder) {
+  const uint32_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 draw(seed);
+  // v(k) = 2*v(k - 1) + v(j) for some j < k, modulo 1000 so that every value is exact.
+  constexpr int kCount = 300;
+  std::vector<double> expected{3};
+  std::vector<std::pair<int, onnx::NodeProto>> nodes;
+  for (int k = 1; k < kCount; ++k) {
+    const int j = static_cast<int>(draw() % k);
+    const auto name = [](const char* stem, int i) { return stem + std::to_string(i); };
+    expected.push_back(std::fmod(2 * expected.back() + expected[j], 1000));
+    nodes.emplace_back(k, node_of("Mul", {name("v", k - 1), "two"}, {name("t", k)}));
+    nodes.emplace_back(k, node_of("Add", {name("t", k), name("v", j)}, {name("u", k)}));
+    nodes.emplace_back(k, node_of("Mod", {name("u", k), "thousand"}, {name("v", k)}));
+  }
+  std::shuffle(nodes.begin(), nodes.end(), draw);
+  ModelOf m;
+  m.input("v0", DType::kI64, {1}).constant("two", ints({2})).constant("thousand", ints({1000}));
+  for (const auto& [k, node] : nodes) *m.proto.add_node() = node;
+  m.output("v" + std::to_string(kCount - 1));
+  expect_tensor(m.run_one({{"v0", ints({3})}}), {1}, {expected.back()});
+}
+
+TEST(OnnxImport, ABodyMayReadWhatALaterNodeMakes) {
+  GraphOf doubled, kept;
+  doubled.node("Add", {"later", "inner"}, {"y"}).node("Relu", {"later"}, {"inner"}).output("y");
+  kept.output("later");
+  ModelOf m;
+  m.input("c", DType::kBool, {}).input("x", DType::kF32, {2});
+  m.node("If", {"c"}, {"z"}, {{"then_branch", doubled.proto}, {"else_branch", kept.proto}});
+  // Of the name of a value that only a body knows.
+  m.node("Neg", {"z"}, {"inner"}).node("Exp", {"x"}, {"later"}).output("z").output("inner");
+  const auto taken = m.run({{"c", bools({}, {1})}, {"x", floats({2}, {0, 0})}});
+  expect_tensor(taken.at("z"), {2}, {2, 2});
+  expect_tensor(taken.at("inner"), {2}, {-2, -2});
+  expect_tensor(m.run({{"c", bools({}, {0})}, {"x", floats({2}, {0, 0})}}).at("z"), {2}, {1, 1});
 }
 
 TEST(OnnxImport, ANameMadeTwice) {
