@@ -55,15 +55,20 @@ Term multiply(const Term& a, const Term& b) {
 
 std::optional<Term> divide(const Term& a, const Term& b) {
   if (b.coefficient == 0 || floor_mod(a.coefficient, b.coefficient) != 0) return std::nullopt;
-  Term result{floor_div(a.coefficient, b.coefficient), {}};
+  // Most divisions that provers try leave a rest: whether this one does is seen before anything is allocated.
   size_t next = 0;
+  for (size_t i = 0; i < a.factors.size() && next < b.factors.size(); ++i)
+    if (a.factors[i] == b.factors[next]) ++next;
+  if (next != b.factors.size()) return std::nullopt;
+  Term result{floor_div(a.coefficient, b.coefficient), {}};
+  result.factors.reserve(a.factors.size() - b.factors.size());
+  next = 0;
   for (Expr factor : a.factors) {
     if (next < b.factors.size() && factor == b.factors[next])
       ++next;
     else
       result.factors.push_back(factor);
   }
-  if (next != b.factors.size()) return std::nullopt;
   return result;
 }
 
