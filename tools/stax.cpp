@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <malloc.h>
 
 #include <cstdio>
 
 #include "commands.h"
+#include "stax/stax.h"
+#include "support/build_id.h"
 #include "support/error.h"
 #include "support/nearest.h"
 
@@ -52,6 +55,8 @@ int main(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
   CLI::App app(kAbout, "stax");
   app.require_subcommand(0, 1);
+  app.set_version_flag("--version", fmt::format("stax {}.{}.{}, build {}", STAX_VERSION_MAJOR, STAX_VERSION_MINOR,
+                                                STAX_VERSION_PATCH, build_id()));
   std::map<CLI::App*, tool::Action> actions;
   tool::add_run(app, actions);
   tool::add_bench(app, actions);
@@ -82,6 +87,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForHelp& e) {
     return app.exit(e);
   } catch (const CLI::CallForAllHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
     const std::string unknown = unknown_option(app, first, argc, argv);

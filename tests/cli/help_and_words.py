@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,12 @@ def test_help_names_every_command_and_option(folder):
         text = h.stax(command, "--help").expect(0).out
         assert len(text.splitlines()) > 5, text
     assert "--repeat" in h.stax("run", "--help").out and "stax run m.onnx" in h.stax("run", "--help").out
+
+
+def test_version_names_the_build(folder):
+    text = h.stax("--version").expect(0).out
+    note = subprocess.run(["readelf", "-n", h.STAX], check=True, capture_output=True, text=True).stdout
+    assert re.fullmatch(r"stax \d+\.\d+\.\d+, build [0-9a-f]+\n", text) and text.split()[-1] in note, text
 
 
 def test_words_that_were_meant(folder):
