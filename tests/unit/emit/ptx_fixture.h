@@ -16,6 +16,17 @@
 
 namespace stax::emit {
 
+inline ir::Value64 number(double v) {
+  ir::Value64 x;
+  x.f = v;
+  return x;
+}
+inline ir::Value64 whole(int64_t v) {
+  ir::Value64 x;
+  x.i = v;
+  return x;
+}
+
 using ir::DType;
 using ir::Scalar;
 using ir::ScalarOp;
