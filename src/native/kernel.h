@@ -167,6 +167,7 @@ class KernelEmitter {
   llvm::Value* load_or_zero(Scalar s);
   llvm::Value* checked_index(Scalar s);
   llvm::Value* index_value(Expr e);
+  llvm::Value* rounded_once(Scalar cast);
   llvm::Value* truth(Scalar s);
   Vector under(llvm::Value* mask, Scalar condition,
                bool holds);   // the mask is that of the condition, or of its opposite

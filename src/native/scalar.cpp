@@ -6,6 +6,8 @@
 
 #include "emit/scalar_bounds.h"
 #include "native/kernel.h"
+
+#include <cmath>
 #include "support/error.h"
 
 namespace stax::native {
@@ -72,6 +74,12 @@ bool is_costly(ScalarOp op) {
   STAX_UNREACHABLE();
 }
 
+// 0 or a float that is none of the smallest, which kernels take for 0.
+bool is_normal_float(double x) {
+  const auto narrow = static_cast<float>(x);
+  return static_cast<double>(narrow) == x && (narrow == 0 || std::isnormal(narrow));
+}
+
 }  // namespace
 
 Value* KernelEmitter::index_value(Expr e) {
@@ -97,6 +105,27 @@ Value* KernelEmitter::scalar(Scalar s) {
   return result;
 }
 
+// An operation of floats that is done in doubles and then rounded is the same operation of floats: the double has more than twice as many bits, so
+// that rounding twice gives what rounding once does. Null: of another form.
+Value* KernelEmitter::rounded_once(Scalar cast) {
+  const Scalar wide = cast->args[0];
+  if (cast->dtype != DType::kF32 || wide->dtype != DType::kF64 || wide->kind != ScalarKind::kOp) return nullptr;
+  if (wide->op != ScalarOp::kAdd && wide->op != ScalarOp::kSub && wide->op != ScalarOp::kMul &&
+      wide->op != ScalarOp::kDiv)
+    return nullptr;
+  std::vector<Scalar> narrow;
+  for (Scalar arg : wide->args) {
+    if (arg->kind == ScalarKind::kCast && arg->args[0]->dtype == DType::kF32) {
+      narrow.push_back(arg->args[0]);
+    } else if (arg->kind == ScalarKind::kConstant && is_normal_float(arg->as_double())) {
+      narrow.push_back(arg->table->constant(DType::kF32, arg->as_double()));
+    } else {
+      return nullptr;
+    }
+  }
+  return scalar(wide->table->op(wide->op, narrow));
+}
+
 Value* KernelEmitter::compute(Scalar s) {
   switch (s->kind) {
     case ScalarKind::kConstant: return lanes_.constant(s->dtype, 0, *s.node());
@@ -105,6 +134,7 @@ Value* KernelEmitter::compute(Scalar s) {
     case ScalarKind::kAccumulator: internal_error("an accumulator outside of an epilogue");
     case ScalarKind::kCast:
       if (s->dtype == DType::kBool && s->args[0]->kind == ScalarKind::kIndex) return truth(s);
+      if (Value* once = rounded_once(s)) return once;
       return lanes_.cast(s->dtype, s->args[0]->dtype, scalar(s->args[0]),
                          ir::is_float(s->args[0]->dtype) && emit::fits_i32(s->args[0]));
     case ScalarKind::kOp: break;

@@ -64,11 +64,14 @@ Columns columns_of(const loop::Kernel& kernel, const NestForm& form, ir::Scalar 
            ir::as_expr(load->args.front()) == symbolic::floordiv(var, kColumns);
   };
   if (is_panel(0)) return Columns::kPanels;
-  const Expr k = form.reductions.back().var;
-  const bool whole_groups = form.reductions.back().extent.multiple() % kGroup == 0;
-  const bool grouped = whole_groups && load->dtype == ir::DType::kI8 && rank > 2 &&
-                       extents.back().is_constant(kGroup) && is_panel(1) && index(0) == symbolic::mod(k, kGroup) &&
-                       index(2) == symbolic::floordiv(k, kGroup);
+  if (load->dtype != ir::DType::kI8 || rank < 2 || !extents.back().is_constant(kGroup) || !is_panel(1))
+    return Columns::kPlain;
+  const Expr k = form.reductions.back().var, length = form.reductions.back().extent;
+  // Of a single group likewise.
+  const bool grouped = length.is_constant(kGroup)
+                           ? index(0) == k
+                           : length.multiple() % kGroup == 0 && rank > 2 && index(0) == symbolic::mod(k, kGroup) &&
+                                 index(2) == symbolic::floordiv(k, kGroup);
   return grouped ? Columns::kGroups : Columns::kPlain;
 }
 

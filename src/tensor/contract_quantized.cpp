@@ -7,7 +7,8 @@
 //   sum (qa - za) * sa * (qw - zw) * sw  =  sa * sw * sum (qa - za) * (qw - zw)
 //
 // and the sum on the right is one of small integers: exact, as long as it fits 32 bits, and several times faster (expand_zero_points).
-// Of the roundings on the left, one is left. The dequantized values need not exist.
+// Of the roundings on the left, one is left. The dequantized values need not exist. The padding of a convolution, zeros among dequantized values, becomes
+// one of bytes by their zero point.
 #include <algorithm>
 
 #include "symbolic/evaluate.h"
@@ -82,6 +83,46 @@ Scalar seen_through(Op& op, Scalar load) {
   return at_indices(body, map->axes, load->args);
 }
 
+/// The zero point of a dequantized element in the type of the bytes; null where it need not fit.
+Scalar zero_byte(const Dequantized& d) {
+  ir::ScalarTable& t = *d.load->table;
+  const DType type = d.load->dtype;
+  if (d.integers->op != ScalarOp::kSub || d.integers->kind != ScalarKind::kOp) return t.constant_int(type, 0);
+  const Scalar zero = d.integers->args[1];
+  if (zero->kind == ScalarKind::kConstant)
+    return ir::wrap_integer(type, zero->as_int()) == zero->as_int() ? t.constant_int(type, zero->as_int()) : Scalar();
+  return zero->kind == ScalarKind::kCast && zero->args[0]->dtype == type ? zero->args[0] : Scalar();
+}
+
+/// The load of a factor that is padded with zeros as the dequantized load of padded bytes, which an op in front of `op` makes; null if it is
+/// of another form.
+Scalar seen_through_padding(Graph& graph, Op& op, Scalar load) {
+  const Op* pad = op.operands[load->slot]->producer;
+  const Compute* padding = pad != nullptr ? pad->as<Compute>() : nullptr;
+  const Scalar inner =
+      padding != nullptr && padding->combiner == Combiner::kNone ? padded_load(padding->body) : Scalar();
+  if (!inner) return {};
+  const Op* source = pad->operands[inner->slot]->producer;
+  const Compute* map = source != nullptr ? source->as<Compute>() : nullptr;
+  if (map == nullptr || map->combiner != Combiner::kNone) return {};
+  // One scale and one zero point for all elements.
+  const std::optional<Dequantized> d = match(map->body, map->axes);
+  const Scalar zero = d ? zero_byte(*d) : Scalar();
+  if (!zero) return {};
+  Compute bytes;
+  bytes.axes = padding->axes;
+  bytes.body = ir::select(padding->body->args[0], at_indices(d->load, map->axes, inner->args), zero);
+  Op* made = graph.add_op(*op.block, std::move(bytes), source->operands,
+                          {Type::tensor(d->load->dtype, pad->result()->type.extents)}, {}, pad->source, &op);
+  made->result()->name = pad->result()->name;
+  compact_operands(*made);
+  const int slot = slot_of(op, made->result());
+  return ir::rewrite(map->body, {}, [&](Scalar x) {
+    if (x == d->load) return x->table->load(slot, x->dtype, load->args);
+    return x->kind == ScalarKind::kLoad ? x->table->load(slot_of(op, source->operands[x->slot]), x->dtype, x->args) : x;
+  });
+}
+
 bool contract(Graph& graph, Op& op) {
   const Compute c = *op.as<Compute>();
   if (c.accumulate != DType::kF32 || c.body->kind != ScalarKind::kOp || c.body->op != ScalarOp::kMul ||
@@ -91,14 +132,17 @@ bool contract(Graph& graph, Op& op) {
   if (found.kind != ComputeClass::kContraction) return false;
   const std::vector<Value*> operands = op.operands;
   std::optional<Dequantized> factors[2];
+  const auto is_dot = [&](Scalar x, Scalar y) { return match_byte_dot(c, x, y) || match_byte_dot(c, y, x); };
+  for (size_t side : {size_t{0}, size_t{1}})
+    if (const Scalar load = c.body->args[side]; load->kind == ScalarKind::kLoad)
+      if (const Scalar seen = seen_through(op, load)) factors[side] = match(seen, c.reductions);
   for (size_t side : {size_t{0}, size_t{1}}) {
-    if (c.body->args[side]->kind != ScalarKind::kLoad) continue;
-    const Scalar seen = seen_through(op, c.body->args[side]);
-    if (seen) factors[side] = match(seen, c.reductions);
+    const Scalar load = c.body->args[side];
+    const std::optional<Dequantized>& other = factors[1 - side];
+    if (factors[side] || !other || load->kind != ScalarKind::kLoad || !is_dot(load, other->load)) continue;
+    if (const Scalar seen = seen_through_padding(graph, op, load)) factors[side] = match(seen, c.reductions);
   }
-  const bool worth =
-      factors[0] && factors[1] &&
-      (match_byte_dot(c, factors[0]->load, factors[1]->load) || match_byte_dot(c, factors[1]->load, factors[0]->load));
+  const bool worth = factors[0] && factors[1] && is_dot(factors[0]->load, factors[1]->load);
   if (!worth) {
     op.operands = operands;
     return false;

@@ -80,8 +80,38 @@ class Folder {
       return true;
     }
     if (op.results.empty() || !op.defines.empty()) return false;
+    const bool changed = replace_uniform_loads(op);
+    return fold_whole(op) || changed;
+  }
+
+  bool fold_whole(Op& op) {
     if (op.results.size() == 1 && fold_contents(op)) return true;
     return fold_by_evaluation(op);
+  }
+
+  /// Loads of integers that are all alike, such as the zero points of weights that are quantized by channel.
+  bool replace_uniform_loads(Op& op) {
+    if (op.kind() != OpKind::kCompute) return false;
+    std::vector<Scalar> known(op.operands.size());
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      const Literal* l = literal_of(op.operands[k]);
+      if (l == nullptr || !ir::is_integer(l->dtype()) || l->count() == 0) continue;
+      const int64_t first = l->at(0).i;
+      bool uniform = true;
+      for (int64_t i = 1; uniform && i < l->count(); ++i) uniform = l->at(i).i == first;
+      if (uniform) known[k] = graph_.scalars().constant_int(l->dtype(), first);
+    }
+    if (std::none_of(known.begin(), known.end(), [](Scalar x) { return static_cast<bool>(x); })) return false;
+    // An index that data decides may be out of range, which is for the call to say.
+    rewrite_scalars(op, [&](Scalar root) {
+      return ir::rewrite(root, {}, [&](Scalar x) {
+        if (x->kind != ir::ScalarKind::kLoad || !known[static_cast<size_t>(x->slot)]) return x;
+        const bool in_range =
+            std::all_of(x->args.begin(), x->args.end(), [](Scalar i) { return static_cast<bool>(ir::as_expr(i)); });
+        return in_range ? known[static_cast<size_t>(x->slot)] : x;
+      });
+    });
+    return compact_operands(op);
   }
 
   /// A result whose elements are known numbers.

@@ -14,7 +14,7 @@ bool fix_known_extents(Graph& graph);
 //   (row-major order kept) are Reshapes; chains of Reshapes are one; nested selects on proved conditions are resolved.
 bool canonicalize(Graph& graph);
 
-// fold_constants: evaluates ops on constants with the interpreter; an If on a constant condition becomes its branch.
+// fold_constants: evaluates ops on constants with the interpreter; an If on a constant condition becomes its branch; loads of integers that are all alike become a number.
 bool fold_constants(Graph& graph);
 
 // eliminate_common_subexpressions: equal payload, operands and types (axis variables are shared, so bodies compare by pointer).

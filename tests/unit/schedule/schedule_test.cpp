@@ -277,6 +277,33 @@ TEST(Versions, OfContractionsTakeAnyAddend) {
   }
 }
 
+// Weights of bytes in panels of groups of four: of several groups, and of one, which leaves no index of its own.
+TEST(Versions, OfProductsOfBytesAreTiles) {
+  for (const auto& [length, panels, index] :
+       {std::tuple{8, "2, 32, 4", "floordiv(r, 4), mod(j, 32), mod(r, 4)"}, {4, "32, 4", "mod(j, 32), r"}}) {
+    const std::string text = fmt::format(R"(kernel @bytes contraction {{
+      param n 0 .. 1000000
+      argument 0 @x u8 [n, 3, {0}]
+      argument 1 @w i8 [2, 3, {1}]
+      argument 2 @y i32 [n, 64] written
+      local 3 @acc i32 [] written
+      for i in n {{ for j in 64 {{ allocate 3 {{
+        %3[] = 0:i32
+        for t in 3 {{ for r in {0} {{
+          %3[] sum= mul(cast<i32>(load0[i, t, r]), cast<i32>(load1[floordiv(j, 32), t, {2}]))
+        }} }}
+        %2[i, j] = load3[]
+      }} }} }}
+    }})",
+                                         length, panels, index);
+    expect_versions(text, 4);
+    for (const Version& v : versions_of(parse_kernel(text), text)) {
+      EXPECT_TRUE(is_parallel(v.kernel) && has_vector(v.kernel)) << v.schedule;
+      EXPECT_TRUE(v.refused.empty()) << v.refused[0];
+    }
+  }
+}
+
 // Whatever is known of the extent along which an operand is contiguous.
 TEST(Versions, OfTransposesAreBlocks) {
   for (const char* rows : {"n", "16*n", "8", "12", "16", "40", "48", "16*floordiv(n + 15, 16)"}) {

@@ -162,6 +162,63 @@ TEST_F(ByteDotTest, DequantizedFactorsAreMultipliedAsIntegers) {
   }
 }
 
+// The zeros around a dequantized image are its zero point around the bytes. A zero point that is no byte, and a scale that moves, stay as they are.
+TEST_F(ByteDotTest, PaddedConvolutionsOfDequantizedValues) {
+  struct PaddedCase {
+    DType type;
+    int64_t zero;
+    bool scale_moves, changes;
+  };
+  for (const auto& [type, zero, scale_moves, changes] : {PaddedCase{DType::kU8, 117, false, true},
+                                                         {DType::kU8, 0, false, true},
+                                                         {DType::kI8, -100, false, true},
+                                                         {DType::kU8, 300, false, false},
+                                                         {DType::kU8, 7, true, false}}) {
+    std::mt19937_64 random(static_cast<uint64_t>(zero + 1000));
+    const int64_t channels = 5, columns = 32;
+    const auto bytes = [&](DType t, std::vector<int64_t> extents) {
+      Literal l(t, std::move(extents));
+      for (int64_t i = 0; i < l.count(); ++i) l.set(i, {.i = ir::wrap_integer(t, static_cast<int64_t>(random()))});
+      return l;
+    };
+    Graph g(std::make_shared<ir::Context>());
+    Builder builder(g, g.body);
+    const auto number = [&](int64_t v) { return g.exprs().constant(v); };
+    const Expr h = g.exprs().new_symbol({.name = "h", .range = {0, 100}}), c = number(channels), n = number(columns);
+    Value* q = g.add_input(g.body, Type::tensor(type, {c, h}), "q");
+    Value* scales = g.add_input(g.body, Type::tensor(DType::kF32, {c}), "scales");
+    g.inputs.push_back({"q", q});
+    g.inputs.push_back({"scales", scales});
+    Value* weights = g.add_input(g.body, Type::tensor(DType::kI8, {n, c, number(3)}), "weights");
+    g.inputs.push_back({"weights", weights});
+    Value* x = builder.map({c, h}, [&, zero = zero, scale_moves = scale_moves](Body& body) {
+      const Scalar whole = ir::cast(DType::kI32, body.load(q, body.i)) - body.integer(DType::kI32, zero);
+      return ir::cast(DType::kF32, whole) * body.load(scales, {scale_moves ? body.i[0] : number(2)});
+    });
+    Value* w = builder.map({n, c, number(3)}, [&](Body& body) {
+      return ir::cast(DType::kF32, ir::cast(DType::kI32, body.load(weights, body.i))) * body.number(DType::kF32, 0.125);
+    });
+    Value* padded = builder.pad_constant(x, {number(0), number(1)}, {number(0), number(1)}, {});
+    Value* y = builder.reduce(Combiner::kSum, DType::kF32, {n, h}, {c, number(3)}, [&](Body& body) {
+      return body.load(padded, {body.r[0], body.i[1] + body.r[1]}) * body.load(w, {body.i[0], body.r[0], body.r[1]});
+    });
+    g.outputs.push_back({"y", y});
+    g.body.outputs.push_back(y);
+    Literal scale(DType::kF32, {channels});
+    for (int64_t k = 0; k < channels; ++k) scale.set(k, {.f = 0.25 * static_cast<double>(k + 1)});
+    const std::vector<Item> inputs{{.tensor = bytes(type, {channels, 9})},
+                                   {.tensor = scale},
+                                   {.tensor = bytes(DType::kI8, {columns, channels, 3})}};
+    const std::vector<double> want = values_of(interpret(g, inputs).at(0).tensor);
+    EXPECT_EQ(contract_quantized(g), changes) << zero << "\n" << print(g);
+    verify(g);
+    // Multiples of 1/32 below 2^24: exact either way.
+    EXPECT_EQ(values_of(interpret(g, inputs).at(0).tensor), want) << zero << "\n" << print(g);
+    const Compute& sum = *y->producer->as<Compute>();
+    EXPECT_EQ(sum.accumulate, changes ? DType::kI32 : DType::kF32);
+  }
+}
+
 TEST_F(ByteDotTest, SumsThatMayPass32BitsStayFloats) {
   for (const int64_t length : {33000, 34000}) {
     Graph g(std::make_shared<ir::Context>());

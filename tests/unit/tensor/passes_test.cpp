@@ -96,6 +96,29 @@ TEST_F(PassesTest, AnIfOnAConstantBecomesItsBranch) {
   EXPECT_EQ(extents(graph.outputs[0].value), "1");
 }
 
+TEST_F(PassesTest, IntegersThatAreAllAlikeAreANumber) {
+  const Expr n = dim("n");
+  Value* x = input("x", DType::kI32, {n, number(6)});
+  Value* at = input("at", DType::kI64, {n});
+  const auto filled = [&](DType t, double value, double last) {
+    std::vector<double> values(6, value);
+    values.back() = last;
+    return b.constant(item(t, {6}, values).tensor);
+  };
+  Value *zeros = filled(DType::kI8, 0, 0), *sevens = filled(DType::kI32, 7, 7), *others = filled(DType::kI32, 7, 8);
+  Value* y = b.map({n, number(6)}, [&](Body& body) {
+    const Scalar zero = ir::cast(DType::kI32, body.load(zeros, {body.i[1]}));
+    return body.load(x, body.i) - zero + body.load(sevens, {body.i[1]}) * body.load(others, {body.i[1]});
+  });
+  output(y);
+  // An index that is out of range has to stay one.
+  Value* gathered = b.gather(sevens, at, 0);
+  output(gathered);
+  check(fold_constants, {0});
+  EXPECT_EQ(y->producer->operands, (std::vector<Value*>{others, x})) << print(graph);
+  EXPECT_EQ(gathered->producer->operands.size(), 2U) << print(graph);
+}
+
 TEST_F(PassesTest, EqualOpsAreOne) {
   Value* x = input("x", DType::kF32, {dim("n")});
   Value* p = b.unary(ScalarOp::kExp, x);
