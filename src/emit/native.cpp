@@ -6,6 +6,7 @@
 // kernels give equal code whatever else their tables hold.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <array>
 #include <atomic>
@@ -34,19 +35,26 @@ std::array<fs::path, 2> places() {
   return {here / kLibrary, (here / STAX_LIBRARY_FOLDER / kLibrary).lexically_normal()};
 }
 
+/// A name without a folder is for the loader to find: where the program was linked to look, or in LD_LIBRARY_PATH.
 fs::path find_library() {
   for (const fs::path& place : places())
     if (std::error_code error; fs::exists(place, error)) return place;
-  user_error(
-      "cannot generate native code: there is neither {} nor {}; keep {} with the files that it was built or installed "
-      "with",
-      places()[0].string(), places()[1].string(), kLibrary);
+  return kLibrary;
+}
+
+void* open_library(const fs::path& file) {
+  // It stays for good: LLVM does not leave a process cleanly.
+  return ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
 const NativeCompiler& load() {
   const fs::path file = find_library();
-  // It stays for good: LLVM does not leave a process cleanly.
-  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* library = open_library(file);
+  if (library == nullptr && !file.has_parent_path())
+    user_error(
+        "cannot generate native code: {} is neither in {} nor in {} ({}); keep it with the files that it was built or "
+        "installed with",
+        kLibrary, places()[0].parent_path().string(), places()[1].parent_path().string(), ::dlerror());
   if (library == nullptr)
     user_error("cannot generate native code: {}; install LLVM 22 (Debian: libllvm22)", ::dlerror());
   auto* function = reinterpret_cast<decltype(&stax_native_compiler)>(::dlsym(library, "stax_native_compiler"));
@@ -68,9 +76,14 @@ const NativeCompiler& native_compiler() {
 
 std::string native_compiler_build_id() {
   static const std::string id = [] {
-    for (const fs::path& place : places())
-      if (std::string found = build_id_of(place); !found.empty()) return found;
-    return std::string("none");
+    fs::path file = find_library();
+    if (!file.has_parent_path()) {  // then who loads it knows
+      link_map* loaded = nullptr;
+      void* library = open_library(file);
+      if (library == nullptr || ::dlinfo(library, RTLD_DI_LINKMAP, &loaded) != 0) return std::string("none");
+      file = loaded->l_name;
+    }
+    return build_id_of(file);
   }();
   return id;
 }

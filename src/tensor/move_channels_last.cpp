@@ -88,10 +88,13 @@ class ChannelMover {
   // ---- who reads a value element by element, and who in one piece
   void note_readers(Block& block) {
     for (const auto& op : block.ops) {
-      for (Value* v : op->operands)
+      for (Value* v : op->operands) {
+        ++readers_[v];
         if (op->kind() == OpKind::kCompute) by_element_.insert(v);
+      }
       for_each_block(*op, [&](Block& inner) { note_readers(inner); });
     }
+    for (const Value* v : block.outputs) ++readers_[v];
   }
   template <class F>
   static void for_each_block(Op& op, const F& f) {
@@ -105,6 +108,7 @@ class ChannelMover {
 
   // ---- which axis of which values
   void choose(const Op& op) {
+    ask_for_padding(op);
     const Value* v = op.result();
     if (op.results.size() != 1 || !v->type.has_static_rank() || v->type.static_rank() < 3 || v->contents ||
         by_element_.count(v) == 0)
@@ -139,6 +143,27 @@ class ChannelMover {
       }
     }
     return -1;
+  }
+
+  /// What is copied for a convolution alone, a padded image, is copied into the order in which the convolution reads.
+  void ask_for_padding(const Op& op) {
+    const Compute& c = *op.as<Compute>();
+    const Classification found = classify(c);
+    if (found.kind != ComputeClass::kContraction) return;
+    for (Scalar image : {found.contraction.left, found.contraction.right}) {
+      const Value* v = op.operands[image->slot];
+      const Compute* copy = v->producer != nullptr ? v->producer->as<Compute>() : nullptr;
+      if (copy == nullptr || !padded_load(copy->body) || readers_[v] != 1 || channels_.count(v) != 0) continue;
+      for (const Axis& r : c.reductions) {
+        const auto at =
+            std::find_if(image->args.begin(), image->args.end(), [&](Scalar i) { return ir::as_expr(i) == r.var; });
+        const auto axis = static_cast<int>(at - image->args.begin());
+        if (at != image->args.end() && is_worth_moving(*copy, axis)) {
+          channels_[v] = axis;
+          break;
+        }
+      }
+    }
   }
 
   /// The axis along which the operands have their channels; -1 where they have none or do not agree.
@@ -312,6 +337,7 @@ class ChannelMover {
 
   Graph& graph_;
   std::unordered_set<const Value*> by_element_;
+  std::unordered_map<const Value*, int> readers_;
   std::unordered_map<const Value*, int> channels_;  // values to move, and the axis that goes last
 };
 

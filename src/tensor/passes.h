@@ -14,7 +14,8 @@ bool fix_known_extents(Graph& graph);
 //   (row-major order kept) are Reshapes; chains of Reshapes are one; nested selects on proved conditions are resolved.
 bool canonicalize(Graph& graph);
 
-// fold_constants: evaluates ops on constants with the interpreter; an If on a constant condition becomes its branch; loads of integers that are all alike become a number.
+// fold_constants: evaluates ops on constants with the interpreter; an If on a constant condition becomes its branch; loads of integers that are all
+//   alike become a number.
 bool fold_constants(Graph& graph);
 
 // eliminate_common_subexpressions: equal payload, operands and types (axis variables are shared, so bodies compare by pointer).
@@ -24,7 +25,7 @@ bool eliminate_common_subexpressions(Graph& graph);
 bool eliminate_dead_ops(Graph& graph);
 
 // contract_quantized: contractions of dequantized values, (q - zero) * scale, as contractions of what they were quantized to, where the sums fit 32
-//   bits; the scales multiply the sum. requires: dequantized constants are not folded yet.
+//   bits, also of values that are padded with zeros; the scales multiply the sum. requires: dequantized constants are not folded yet.
 bool contract_quantized(Graph& graph);
 
 // move_channels_last: results of convolutions, and what is computed from them channel by channel, with the channels as the last axis; constants in

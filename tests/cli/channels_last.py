@@ -64,6 +64,17 @@ def test_one_dimension_and_three(folder):
           sizes=[(1, 3, 4, 5), (2, 1, 2, 9)])
 
 
+def test_padding_is_copied_for_its_reader(folder):
+    # Images that come with their channels first: of one convolution, of two that share the padded copy, of one with holes and strides.
+    rng = np.random.default_rng(7)
+    nodes = [h.node("Conv", "x w0", "c0", pads=[1, 1, 1, 1]), h.node("Relu", "c0", "y")]
+    check(folder, nodes, {"w0": weights(rng, 20, 24, 3, 3)}, ["y"], channels=24)
+    nodes = [h.node("Conv", "x w0", "c0", pads=[1, 1, 1, 1]), h.node("Conv", "x w1", "c1", pads=[1, 1, 1, 1]), h.node("Add", "c0 c1", "y")]
+    check(folder, nodes, {"w0": weights(rng, 16, 17, 3, 3), "w1": weights(rng, 16, 17, 3, 3)}, ["y"], channels=17)
+    nodes = [h.node("Conv", "x w0", "c0", pads=[2, 0, 3, 4], strides=[2, 1], dilations=[1, 2]), h.node("Reshape", "c0 flat", "y")]
+    check(folder, nodes, {"w0": weights(rng, 16, 33, 3, 2), "flat": np.array([0, 16, -1])}, ["y"], channels=33)
+
+
 def test_enlarged_again(folder):
     rng = np.random.default_rng(4)
     constants = {"w0": weights(rng, 16, 3, 3, 3), "w1": weights(rng, 16, 18, 2, 2), "w2": weights(rng, 4, 34, 1, 1), "scales": np.array([1, 1, 2, 2], np.float32)}
