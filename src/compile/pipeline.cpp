@@ -39,6 +39,8 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   run_pass("fuse_ops", tensor::fuse_ops, graph, context);
   // Fusion leaves producers behind, which would count as readers.
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
+  // Not for GPUs, whose matrix instructions take half floats.
+  if (on_cpu) run_pass("widen_rows", tensor::widen_rows, graph, context);
   // Kernels that go over the same rows one after the other. After fusion, which settles what one kernel computes.
   // From here on: every Compute and every RowGroup is one kernel.
   run_pass("group_rows", tensor::group_rows, graph, context);

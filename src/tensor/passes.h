@@ -61,6 +61,10 @@ bool fuse_siblings(Graph& graph);
 //   - a map too large to exist in memory is always fused.
 bool fuse_ops(Graph& graph);
 
+// widen_rows: rows of contractions with constant weights as f32, where they are f16 or bf16: by their producer, if such contractions alone read them,
+//   else by a conversion in front. requires: fused form, which would take the conversion in again.
+bool widen_rows(Graph& graph);
+
 // group_rows: a reduction with what else goes over the same rows as one RowGroup (softmax, norms).
 //   requires: fused form. ensures: no group's inner values exist in memory; dear values that several of its ops need are computed once.
 bool group_rows(Graph& graph);
