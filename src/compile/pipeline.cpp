@@ -50,6 +50,9 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   // Equal bodies that were built on the way.
   run_pass("eliminate_common_subexpressions", tensor::eliminate_common_subexpressions, graph, context);
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
+  // Layers that differ in scales only are kernels of one text. Last, because everything above looks at literals. Not for GPUs, where each argument of
+  // a launch costs and no code is optimized for long.
+  if (on_cpu) run_pass("hoist_literals", tensor::hoist_literals, graph, context);
 }
 
 Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {

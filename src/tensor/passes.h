@@ -75,4 +75,9 @@ bool group_rows(Graph& graph);
 inline constexpr int64_t kPackedColumns = 32;
 bool pack_weights(Graph& graph);
 
+// hoist_literals: literals in which ops differ that are the same otherwise, as elements of a constant operand that each of them gets, so that their
+//   kernels are one: the layers of a quantized model, whose scales and zero points are literals.
+//   requires: one kernel for each op, and constants folded (the operands stay as they are).
+bool hoist_literals(Graph& graph);
+
 }  // namespace stax::tensor
