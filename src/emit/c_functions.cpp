@@ -296,12 +296,13 @@ std::string functions_for(std::string_view body, std::string_view machine, std::
   std::vector<CFunction> functions = all_functions(machine, constant_table);
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < functions.size(); ++i) known.emplace(functions[i].name, i);
-#define STAX_SCALAR_OP(Name, text_, arity, rule)                                                                       \
-  if (ir::is_math_function(ScalarOp::k##Name)) {                                                                       \
-    for (DType t : {DType::kF32, DType::kF64}) {                                                                       \
-      const std::string name = math_name(ScalarOp::k##Name, t);                                                        \
-      if (body.find(name) != std::string_view::npos) functions[known.at(name)].text = math_text(ScalarOp::k##Name, t); \
-    }                                                                                                                  \
+#define STAX_SCALAR_OP(Name, text_, arity, rule)                                                       \
+  if (ir::is_math_function(ScalarOp::k##Name)) {                                                       \
+    for (DType t : {DType::kF32, DType::kF64}) {                                                       \
+      const std::string name = math_name(ScalarOp::k##Name, t);                                        \
+      if (body.find(name) != std::string_view::npos)                                                   \
+        functions[known.at(name)].text = math_text(ScalarOp::k##Name, t, known.contains("power_f32")); \
+    }                                                                                                  \
   }
 #include "ir/scalar_op.def"
 #undef STAX_SCALAR_OP
@@ -407,6 +408,8 @@ class ProgramText {
           case MathType::kF64: return fmt::format("bits_double((u64){})", a);
           default: return fmt::format("({}){}_bits({})", type, from == MathType::kF64 ? "double" : "float", a);
         }
+      case MathOp::kPower: return fmt::format("power_{}({})", suffix, a);
+      case MathOp::kUnitMulAdd: return fmt::format("unit_fma_{}({}, {}, {})", suffix, a, b, c);
       case MathOp::kEntry: break;  // no program here has it
       case MathOp::kLookup: return fmt::format("(int)two_over_pi[{}]", a);
     }
@@ -424,7 +427,7 @@ std::string math_name(ScalarOp op, DType t) {
   return fmt::format("{}_{}", ir::name_of(op), ir::name_of(ir::compute_type(t)));
 }
 
-std::string math_text(ScalarOp op, DType t) {
+std::string math_text(ScalarOp op, DType t, bool has_power) {
   const ir::MathFunction& f = ir::math_function(op, t);
   const std::string_view type = value_type(t);
   std::string text = fmt::format("DEVICE {0} {1}({0} x{2}) {{\n", type, math_name(op, t),
@@ -435,7 +438,8 @@ std::string math_text(ScalarOp op, DType t) {
     const std::string result = ProgramText(f.slow, "s", slow).write();
     text += slow + fmt::format("    return {};\n  }}\n", result);
   }
-  const std::string result = ProgramText(f.fast, "v", text).write();
+  const bool by_powers = has_power && !f.powers.nodes.empty();
+  const std::string result = ProgramText(by_powers ? f.powers : f.fast, "v", text).write();
   return text + fmt::format("  return {};\n}}", result);
 }
 

@@ -19,8 +19,8 @@ std::string functions_for(std::string_view body, std::string_view machine, std::
 
 /// "exp_f32": the function of the math table.
 std::string math_name(ir::ScalarOp op, ir::DType t);
-/// Its definition.
-std::string math_text(ir::ScalarOp op, ir::DType t);
+/// Its definition; `has_power`: for a machine with power_f32 and unit_fma_f32.
+std::string math_text(ir::ScalarOp op, ir::DType t, bool has_power);
 
 /// The C type of values and of elements in memory.
 std::string_view value_type(ir::DType t);

@@ -116,6 +116,18 @@ DEVICE float ratio_f32(float a, float b) {
 
 DEVICE double ratio_f64(double a, double b) { return a / b; }
 
+DEVICE float power_f32(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
+DEVICE float unit_fma_f32(float a, float b, float c) {
+  float sum;
+  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(sum) : "f"(a), "f"(b), "f"(c));
+  return sum;
+}
+
 DEVICE u32 mulhi_u32(u32 a, u32 b) { return __umulhi(a, b); }
 
 DEVICE float f16_to_f32(u16 x) {

@@ -64,6 +64,13 @@ DEVICE float ratio_f32(float a, float b) {
 
 DEVICE double ratio_f64(double a, double b) { return a / b; }
 
+DEVICE float power_f32(float x) { return __builtin_amdgcn_exp2f(x); }
+
+// The bounds are a bit of the instruction.
+DEVICE float unit_fma_f32(float a, float b, float c) {
+  return __builtin_amdgcn_fmed3f(__builtin_fmaf(a, b, c), 0.0f, 1.0f);
+}
+
 DEVICE u32 mulhi_u32(u32 a, u32 b) { return (u32)(((u64)a * b) >> 32); }
 
 DEVICE float f16_to_f32(u16 x) { return (float)__builtin_bit_cast(_Float16, x); }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 
+#include "emit/quotient_sum.h"
 #include "support/error.h"
 
 namespace stax::emit::ptx {
@@ -190,6 +191,18 @@ Operand IndexEmitter::plus_product(Operand sum, Expr term, bool wide) {
 }
 
 Operand IndexEmitter::sum(Expr e, bool wide) {
+  if (!wide && is_narrow(e)) {
+    Operand result;
+    for (const QuotientTerm& t : by_quotients(kernel_, e)) {
+      const Operand x = low32(t.value), c = low32(t.coefficient);
+      if (!result)
+        result = c.is_int(1) ? x : b_.pure(Class::kB32, "mul.lo.s32", {x, c});
+      else
+        result = c.is_int(1) ? b_.pure(Class::kB32, "add.s32", {result, x})
+                             : b_.pure(Class::kB32, "mad.lo.s32", {x, c, result});
+    }
+    if (result) return result;
+  }
   std::vector<Expr> terms = by_level(e.args());
   // A sum begins with something that is not to be subtracted, if there is such a term on its level.
   const auto is_negative = [](Expr t) {
@@ -445,7 +458,8 @@ Operand IndexEmitter::pointer(int slot, Operand base, int size, Expr index) {
       else
         result = b_.pure(cls, "add.s32", {base, integer(x.value * size)});
     } else if (is_narrow(inner) && !inner.is_constant()) {
-      result = b_.pure(cls, "mad.wide.s32", {value(inner), integer(size), base});
+      // As in `beside`.
+      result = b_.pure(cls, "add.s64", {base, b_.pure(cls, "mul.wide.s32", {value(inner), integer(size)})});
     } else {
       const Operand x = value64(inner);
       result = b_.pure(cls, "add.s64", {base, times(x, size, true)});

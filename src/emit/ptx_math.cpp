@@ -34,7 +34,7 @@ Operand Ops::math(ScalarOp op, DType t, std::span<const Operand> args) {
   const ir::MathFunction& f = ir::math_function(op, t == DType::kF64 ? DType::kF64 : DType::kF32);
   std::vector<Operand> registers;
   for (Operand a : args) registers.push_back(in_register(ptx::class_of(t), a));
-  const Operand fast = run(f.fast, registers);
+  const Operand fast = run(f.powers.nodes.empty() ? f.fast : f.powers, registers);
   if (f.slow.nodes.empty()) return fast;
   const Operand result = b_.fresh(ptx::class_of(t));
   b_.copy(result, fast);
@@ -121,6 +121,8 @@ Operand Ops::step(const MathProgram& program, const MathNode& node, std::span<co
       return pure(cls, fmt::format("cvt{}.{}.{}", mode, to_type, from_type), {x});
     }
     case MathOp::kBits: return in_register(cls, x);
+    case MathOp::kPower: return pure(cls, "ex2.approx.ftz.f32", {x});
+    case MathOp::kUnitMulAdd: return pure(cls, flush_ ? "fma.rn.ftz.sat.f32" : "fma.rn.sat.f32", {x, y, z});
     case MathOp::kEntry: break;  // no program here has it
     case MathOp::kLookup: {
       uses_table_ = true;

@@ -36,6 +36,17 @@ V exp_f32_inside(V x) {
 
 V exp_f32(V x) { return exp_f32_inside(greater_of(-104, less_of(89, x))); }
 
+// The nearest whole number to x / log 2, plus 127, is counted from the least exponent of a normal number on, in parts of all there are: bounding it is
+// then part of the multiplication. Where it is bounded, the power of the rest is what lies beyond, down to denormals and 0 and up to infinity.
+V exp_f32_by_powers(V x) {
+  constexpr double kExponents = 253;
+  V part = unit_muladd(x, kLog2E / kExponents, 126 / kExponents);
+  V biased = muladd(part, constant(x, kExponents), kRoundF32 + 1);
+  V n = biased - (kRoundF32 + 127);
+  V rest = muladd(x, 0x1.4ae0cp-26, muladd(x, kLog2E, -n));
+  return power(rest) * bits_as(MathType::kF32, shift_left(bits(biased), 23));
+}
+
 V log_f32(V x) {
   V small = x < 0x1p-126;
   V b = bits(select(small, x * 0x1p25, x));
@@ -461,6 +472,7 @@ class Table {
   Table() {
     const MathType f32 = MathType::kF32, f64 = MathType::kF64;
     add_f32(ScalarOp::kExp, 1.0, [](V x, V) { return exp_f32(x); });
+    add_powers(ScalarOp::kExp, 1.25, [](V x, V) { return exp_f32_by_powers(x); });
     add_f32(ScalarOp::kLog, 1.0, [](V x, V) { return log_f32(x); });
     add_f32(ScalarOp::kTanh, 1.5, [](V x, V) { return tanh_f32(x); });
     add_f32(ScalarOp::kErf, 1.5, [](V x, V) { return erf_f32(x); });
@@ -505,9 +517,14 @@ class Table {
  private:
   void add(ScalarOp op, MathType t, double max_ulp, const Body& body) {
     const DType dtype = t == MathType::kF32 ? DType::kF32 : DType::kF64;
-    functions_[{op, dtype}] = {op, dtype, write(t, arity_of(op), body), {}, {}, {}, max_ulp};
+    functions_[{op, dtype}] = {op, dtype, write(t, arity_of(op), body), {}, {}, {}, max_ulp, {}, 0};
   }
   void add_f32(ScalarOp op, double max_ulp, const Body& body) { add(op, MathType::kF32, max_ulp, body); }
+  void add_powers(ScalarOp op, double max_ulp, const Body& body) {
+    MathFunction& f = functions_.at({op, DType::kF32});
+    f.powers = write(MathType::kF32, 1, body);
+    f.powers_ulp = max_ulp;
+  }
   void add_pieces(ScalarOp op, const Pieces& pieces) {
     functions_.at({op, DType::kF32}).pieces = write(MathType::kF32, 1, [&](V x, V) { return by_pieces(x, pieces); });
   }

@@ -56,6 +56,9 @@ enum class MathOp : uint8_t {
   kBits,     // the same bits; float and integer of one width
   kLookup,   // i32: word a of two_over_pi()
   kEntry,    // f32: number a mod 32 of math_entries(`bits`); of `pieces` alone
+  // Of `powers` alone.
+  kPower,       // f32: 2^a within two units in the last place, 0 if a < -126
+  kUnitMulAdd,  // f32: a * b + c with one rounding, bounded to 0 .. 1; one of these numbers if NaN
 };
 
 struct MathNode {
@@ -79,6 +82,9 @@ struct MathFunction {
   // each lane's entry of a table in registers. Empty for most.
   MathProgram pieces;
   double max_ulp = 0;  // the largest error: f32 of one argument over all floats, else over a large sample
+  // What `fast` does, for machines with an instruction for powers of two. Empty for most.
+  MathProgram powers;
+  double powers_ulp = 0;  // the largest error of that, where the instruction is right to half a unit in the last place
 };
 
 bool is_math_function(ScalarOp op);

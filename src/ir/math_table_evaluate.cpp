@@ -91,6 +91,11 @@ class Machine {
       case MathOp::kSqrt: return each<T>(n, out, [](T a, T, T) { return std::sqrt(a); });
       case MathOp::kLessOf: return each<T>(n, out, [](T a, T b, T) { return a < b ? a : b; });
       case MathOp::kGreaterOf: return each<T>(n, out, [](T a, T b, T) { return a > b ? a : b; });
+      case MathOp::kPower:
+        return each<T>(n, out,
+                       [](T a, T, T) { return a < -126 ? T{0} : static_cast<T>(std::exp2(static_cast<double>(a))); });
+      case MathOp::kUnitMulAdd:
+        return each<T>(n, out, [](T a, T b, T c) { return std::fmin(std::fmax(std::fma(a, b, c), T{0}), T{1}); });
       case MathOp::kScale:
         return each<T>(n, out, [](T a, T b, T) { return b == b ? std::ldexp(a, static_cast<int>(b)) : a; });
       case MathOp::kSelect:

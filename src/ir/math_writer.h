@@ -104,6 +104,10 @@ inline V fused(V a, V b, V c) { return a.writer->make(MathOp::kFusedMulAdd, a.ty
 inline V fused(V a, double b, V c) { return fused(a, constant(a, b), c); }
 inline V less_of(double a, V b) { return same_type(MathOp::kLessOf, constant(b, a), b); }
 inline V greater_of(double a, V b) { return same_type(MathOp::kGreaterOf, constant(b, a), b); }
+inline V power(V a) { return a.writer->make(MathOp::kPower, a.type, a); }
+inline V unit_muladd(V a, double b, double c) {
+  return a.writer->make(MathOp::kUnitMulAdd, a.type, a, constant(a, b), constant(a, c));
+}
 inline V scale(V a, V n) { return same_type(MathOp::kScale, a, n); }
 inline V select(V c, V a, V b) { return a.writer->make(MathOp::kSelect, a.type, c, a, b); }
 inline V select(V c, V a, double b) { return select(c, a, constant(a, b)); }

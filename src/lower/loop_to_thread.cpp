@@ -401,10 +401,15 @@ size_t ThreadLowering::loops_of_one_reduction(const loop::Block& b, size_t first
   const auto sum_of = [&](const loop::Stmt& s) -> const loop::Update* {
     const auto* f = s->as<loop::For>();
     if (f == nullptr || f->kind != loop::LoopKind::kThread) return nullptr;
-    const loop::Stmt* at = &f->body;
-    while (const auto* inner = (*at)->as<loop::For>()) at = &inner->body;
-    const auto* u = (*at)->as<loop::Update>();
-    return u != nullptr && u->slot >= from_.arguments && places_[u->slot].place == Place::kReplicated ? u : nullptr;
+    const loop::Update* only = nullptr;
+    bool is_one = true;
+    loop::visit(f->body, [&](const loop::Stmt& each) {
+      const auto* u = each->as<loop::Update>();
+      if (u == nullptr || u->slot < from_.arguments || places_[u->slot].place != Place::kReplicated) return;
+      is_one = is_one && only == nullptr;
+      only = u;
+    });
+    return is_one ? only : nullptr;
   };
   const loop::Update* sum = sum_of(b.statements[first]);
   size_t count = 1;
@@ -459,6 +464,7 @@ thread::Stmt ThreadLowering::iterations(const loop::For& f) {
   }
   const Expr count = symbolic::ceildiv(extent - to_.thread, to_.block);
   const Expr most = symbolic::ceildiv(extent, to_.block);
+  if (most.range().hi <= 1) return guarded(to_.thread, exprs.constant(0));
   const auto loop = [&](Expr it, Expr iterations, bool unrolled, Expr iteration) {
     bind(f.var, to_.thread + iteration * to_.block);
     thread_var_ = f.var;

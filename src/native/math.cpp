@@ -129,6 +129,8 @@ Value* MathEmitter::step(const MathNode& node, llvm::Type* type, std::span<Value
     case MathOp::kBits: return b_.CreateBitCast(x, type);
     case MathOp::kLookup: return lookup(x);
     case MathOp::kEntry: return entry(node.bits, x);
+    case MathOp::kPower:
+    case MathOp::kUnitMulAdd: break;  // no program here has it
   }
   STAX_UNREACHABLE();
 }

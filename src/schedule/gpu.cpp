@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "loop/access.h"
 #include "loop/transform.h"
 #include "schedule/gpu_ordered.h"
 #include "schedule/gpu_steps.h"
@@ -329,6 +330,43 @@ class GpuScheduler {
   }
 
   // ---- Rows: several passes over one
+  // The passes of this name spread over threads, in vectors from where memory has the first one if it has any; empty: they cannot be.
+  std::string thread_passes(const std::string& text, const std::string& r,
+                            const std::vector<const loop::For*>& passes) const {
+    const int slot = kernel_.kernel_class == "rows" && target_.vector_bytes >= 8 ? row_of(r, passes) : -1;
+    if (slot >= 0) {
+      const std::string with = fmt::format(
+          "{2}align {0} {1} of {3} -> {0}_h\nsplit {0} {1} -> {0}_v {0}_l separate {0}_r\n"
+          "thread {0}_h\nthread {0}_v\nthread {0}_r\nvectorize {0}_l {1}\n",
+          r, kVector, text, slot);
+      if (is_legal({with, kBlock, {}})) return with;
+    }
+    const std::string with = text + "thread " + r + "\n";
+    return is_legal({with, kBlock, {}}) ? with : "";
+  }
+  // The first buffer that the passes of this name read element by element, -1: there is none, or something else begins at another address:
+  // neighbours in it would be a vector apart, in four accesses of a quarter each.
+  int row_of(const std::string& r, const std::vector<const loop::For*>& passes) const {
+    int row = -1;
+    std::vector<Expr> first, extents;
+    for (const loop::For* pass : passes) {
+      if (name(*pass) != r) continue;
+      if (pass->extent.is_constant() && pass->extent.constant() < 2 * kVector) return -1;
+      const symbolic::Substitution start{{pass->var.node(), kernel_.context->exprs.constant(0)}};
+      for (const loop::Access& a : loop::accesses_in(pass->body)) {
+        if (a.slot >= kernel_.arguments) continue;
+        const auto stride = stride_of(kernel_, a.slot, a.index, pass->var);
+        if (!stride || !stride->is_constant(1)) continue;
+        std::vector<Expr> begins, inner = kernel_.buffers[static_cast<size_t>(a.slot)].extents;
+        for (ir::Scalar index : a.index) begins.push_back(symbolic::substitute(ir::as_expr(index), start));
+        inner.erase(inner.begin());
+        if (first.empty()) first = begins, extents = inner;
+        if (begins != first || inner != extents) return -1;
+        if (row < 0 && a.kind == loop::AccessKind::kLoad) row = a.slot;
+      }
+    }
+    return row;
+  }
   // A block has a row; the loops of its passes are spread over its threads. A row's values lie in shared memory; rows that are too long for it,
   // in global memory.
   std::vector<GpuVersion> rows() const {
@@ -358,8 +396,8 @@ class GpuScheduler {
     for (const loop::For* pass : passes) {
       longest = symbolic::max(longest, pass->extent);
       if (std::find(spread.begin(), spread.end(), name(*pass)) != spread.end()) continue;
-      const std::string with = text + "thread " + name(*pass) + "\n";
-      if (!is_legal({with, kBlock, {}})) continue;
+      const std::string with = thread_passes(text, name(*pass), passes);
+      if (with.empty()) continue;
       spread.push_back(name(*pass));
       text = with;
     }

@@ -78,6 +78,8 @@ bool fake_exchange_if(T* cell, T* seen, T next) {
 #define __builtin_amdgcn_ballot_w64(condition) fake_block->ballot(condition)
 #define __builtin_amdgcn_ballot_w32(condition) fake_block->ballot(condition)
 #define __builtin_amdgcn_rcpf(x) (1.0f / (x))
+#define __builtin_amdgcn_exp2f(x) ((x) < -126.0f ? 0.0f : __builtin_exp2f(x))
+#define __builtin_amdgcn_fmed3f(x, least, most) __builtin_fminf(__builtin_fmaxf(x, least), most)
 #define __HIP_MEMORY_SCOPE_AGENT 0
 #define __HIP_MEMORY_SCOPE_WORKGROUP 0
 // One thread runs at a time, from one meeting of its block to the next.

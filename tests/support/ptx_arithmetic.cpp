@@ -91,6 +91,8 @@ PtxProgram::Impl::Function PtxProgram::Impl::real_of(const Operation& o) {
   if (name == "mul") return rounded(in<T>(o, [](T x, T y, T) { return x * y; }));
   if (name == "div") return rounded(in<T>(o, [](T x, T y, T) { return x / y; }));
   if (name == "sqrt") return rounded(in<T>(o, [](T x, T, T) { return std::sqrt(x); }));
+  if (name == "fma" && o.has("sat"))
+    return rounded(in<T>(o, [](T x, T y, T z) { return std::fmin(std::fmax(std::fma(x, y, z), T{0}), T{1}); }));
   if (name == "fma") return rounded(in<T>(o, [](T x, T y, T z) { return std::fma(x, y, z); }));
   if (name == "neg") return in<T>(o, [](T x, T, T) { return -x; });
   if (name == "abs") return in<T>(o, [](T x, T, T) { return std::fabs(x); });

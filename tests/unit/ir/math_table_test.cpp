@@ -116,13 +116,41 @@ TEST(MathTable, PiecesAreWithinTheStatedError) {
   EXPECT_EQ(found, 2);
 }
 
+// With a power that is right to half a unit, as it is here, and NaN, infinities and results below the least normal number as those of `fast`.
+TEST(MathTable, PowersAreWithinTheStatedError) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937 random(seed);
+  int found = 0;
+  for (ScalarOp op : kMathOps) {
+    MathFunction f = math_function(op, DType::kF32);
+    if (f.powers.nodes.empty()) continue;
+    ++found;
+    f.fast = f.powers;
+    std::vector<float> x = special_arguments<float>();
+    for (uint64_t bits = random() % 32771; bits < uint64_t{1} << 32; bits += 32771)
+      x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+    for (int i = 0; i < 500000; ++i) x.push_back(std::uniform_real_distribution<float>(-106, 90)(random));
+    std::vector<float> y(x.size());
+    evaluate(f, std::span<const float>(x), {}, std::span<float>(y));
+    double worst = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double error = ulp_error(y[i], reference<double>(op, x[i], 0));
+      worst = std::max(worst, error);
+      ASSERT_LE(error, f.powers_ulp) << name_of(op) << " of " << x[i] << ": " << y[i];
+    }
+    RecordProperty(fmt::format("{}_powers", name_of(op)), fmt::format("{:.3f}", worst));
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST(MathTable, ProgramsAreStraightLines) {
   for (ScalarOp op : kMathOps) {
     for (DType t : {DType::kF32, DType::kF64}) {
       const MathFunction& f = math_function(op, t);
       EXPECT_GT(f.max_ulp, 0);
       EXPECT_EQ(f.slow.nodes.empty(), f.is_slow.nodes.empty());
-      for (const MathProgram* program : {&f.fast, &f.is_slow, &f.slow, &f.pieces}) {
+      for (const MathProgram* program : {&f.fast, &f.is_slow, &f.slow, &f.pieces, &f.powers}) {
         for (size_t i = 0; i < program->nodes.size(); ++i) {
           for (int32_t arg : program->nodes[i].args) EXPECT_LT(arg, static_cast<int32_t>(i));
         }

@@ -66,6 +66,44 @@ TEST(Align, KeepsTheResults) {
   EXPECT_EQ(seen, 1);
 }
 
+// Passes over a row are cut at one place, and what they keep of it is aligned as the row is.
+TEST(Align, OfSeveralPasses) {
+  const std::string passes = R"(kernel @passes rows {
+    param n 0 .. 1000
+    param m 0 .. 1000
+    argument 0 @x i32 [n, m]
+    argument 1 @y i32 [n, m] written
+    local 2 @row i32 [m] written
+    local 3 @acc i32 [] written
+    for i in n {
+      allocate 2 {
+        allocate 3 {
+          %3[] = 0:i32
+          for r in m {
+            %2[r] = mul(load0[i, r], 3:i32)
+            %3[] sum= load2[r]
+          }
+          for r in m { %1[i, r] = sub(load2[r], load3[]) }
+        }
+      }
+    }
+  })";
+  expect_schedule(passes, "align r 4 of 0 -> rh");
+  expect_schedule(passes, "align r 4 of 0 -> rh; split r 4 -> rv lanes separate rt; thread rh; thread rv; thread rt");
+  const Kernel after = apply_schedule(parse_kernel(passes), "align r 4 of 0 -> rh");
+  int seen = 0;
+  visit(after.body, [&](const Stmt& s) {
+    const auto* f = s->as<For>();
+    if (f == nullptr || loop_name(f->var) != "r") return;
+    for (const Access& a : accesses_in(f->body)) {
+      if (a.slot != 2) continue;
+      EXPECT_EQ((ir::as_expr(a.index[0]) - f->var).multiple() % 4, 0) << print(after);
+      ++seen;
+    }
+  });
+  EXPECT_EQ(seen, 3);
+}
+
 // A running value along the rows of a matrix.
 std::string scan(const char* combiner, const char* at, bool exclusive) {
   const std::string update = fmt::format("%2[] {}= load0[i, {}]", combiner, at),
