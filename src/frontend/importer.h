@@ -84,7 +84,7 @@ class Importer {
   void bind(Frame& frame, const std::string& name, Binding binding, const std::string& where);
   void assume_checks(const tensor::Block& block, size_t first_op);
   void fail_outputs(Frame& frame, const onnx::NodeProto& proto);
-  std::string missing_name(const std::string& name, const Nodes& nodes) const;
+  std::string missing_name(const std::string& name, const onnx::NodeProto& reader, const Nodes& nodes) const;
   void report_unknown_operators(Frame& frame, const onnx::NodeProto& proto);
 
   // rank_dispatch.cpp

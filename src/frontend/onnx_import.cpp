@@ -350,12 +350,16 @@ void Importer::fail_outputs(Frame& frame, const onnx::NodeProto& proto) {
     if (!frame.names.contains(name)) bind(frame, name, {Binding::State::kFailed, nullptr}, {});
 }
 
-std::string Importer::missing_name(const std::string& name, const Nodes& nodes) const {
+std::string Importer::missing_name(const std::string& name, const onnx::NodeProto& reader, const Nodes& nodes) const {
   for (const onnx::NodeProto& node : nodes) {
     const auto& outputs = node.output();
     if (std::find(outputs.begin(), outputs.end(), name) == outputs.end()) continue;
-    return "its input '" + name + "' is made only by a node that needs this one first, a " +
-           operator_name(node.domain(), node.op_type()) +
+    std::string needed = "something";
+    for (const std::string& made : reader.output())
+      if (const auto& inputs = node.input(); std::find(inputs.begin(), inputs.end(), made) != inputs.end())
+        needed = "'" + made + "'";
+    return "its input '" + name + "' is made only by a node that needs " + needed +
+           " of this one first: " + operator_name(node.domain(), node.op_type()) +
            (node.name().empty() ? std::string() : " named '" + node.name() + "'") + " (nodes may not form a cycle)";
   }
   return "its input '" + name + "' does not exist: it is no input, no initializer and no output of a node";
@@ -414,7 +418,7 @@ void Importer::import_node(Frame& frame, const onnx::NodeProto& proto, const Nod
     Binding input{Binding::State::kAbsent, nullptr};
     if (!name.empty()) {
       const Binding* found = find_binding(frame, name);
-      if (!found) diagnostics_.add(missing_name(name, nodes), where);
+      if (!found) diagnostics_.add(missing_name(name, proto, nodes), where);
       input = found ? *found : Binding{Binding::State::kFailed, nullptr};
     }
     failed |= input.state == Binding::State::kFailed;
