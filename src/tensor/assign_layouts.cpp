@@ -16,11 +16,6 @@ namespace stax::tensor {
 
 namespace {
 
-bool is_constant(const Value* v) {
-  while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) v = v->producer->operands[0];
-  return v->producer != nullptr && v->producer->kind() == OpKind::kConstant;
-}
-
 /// Rows that use each element of the vector operand, if they are known to be few.
 bool has_few_rows(const Compute& c, const Contraction& r) {
   constexpr int64_t kFewRows = 4;

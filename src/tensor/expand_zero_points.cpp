@@ -29,11 +29,6 @@ using ir::ScalarOp;
 
 bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
-bool is_constant(const Value* v) {
-  while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) v = v->producer->operands[0];
-  return v->producer != nullptr && v->producer->kind() == OpKind::kConstant;
-}
-
 bool mentions(Scalar x, Expr var) {
   bool found = false;
   visit(x, [&](Scalar node) { found |= node->kind == ScalarKind::kIndex && symbolic::depends_on(node->index, var); });

@@ -27,11 +27,6 @@ namespace {
 /// Fewer channels than this leave most of a vector empty.
 constexpr int64_t kFewestChannels = 16;
 
-bool is_constant(const Value* v) {
-  while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) v = v->producer->operands[0];
-  return v->producer != nullptr && v->producer->kind() == OpKind::kConstant;
-}
-
 /// Whether every index is one variable or a number.
 bool all_bare(Scalar load) {
   return std::all_of(load->args.begin(), load->args.end(), [](Scalar a) {

@@ -21,11 +21,6 @@ namespace {
 
 constexpr int64_t kColumns = kPackedColumns;
 
-bool is_constant(const Value* v) {
-  while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) v = v->producer->operands[0];
-  return v->producer != nullptr && v->producer->kind() == OpKind::kConstant;
-}
-
 /// `v` of extents [k.., n] as [ceil(n / kColumns), k.., kColumns].
 Value* insert_packing(Graph& graph, Op& before, Value* v) {
   const int rank = v->type.static_rank();

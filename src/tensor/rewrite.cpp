@@ -283,6 +283,11 @@ std::optional<std::vector<Expr>> indices_before_reshape(Graph& graph, const std:
   return result;
 }
 
+bool is_constant(const Value* v) {
+  while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) v = v->producer->operands[0];
+  return v->producer != nullptr && v->producer->kind() == OpKind::kConstant;
+}
+
 Source source_of(Value* v) {
   Source s;
   s.views.push_back(v);

@@ -43,6 +43,9 @@ struct Source {
 };
 Source source_of(Value* v);
 
+/// Whether the elements are known when the program is compiled.
+bool is_constant(const Value* v);
+
 /// The indices of a load of source.views.front() as indices of the producer's result, if that takes no division.
 std::optional<std::vector<Scalar>> indices_at(Graph& graph, const Source& source, Scalar load, bool may_divide = false);
 

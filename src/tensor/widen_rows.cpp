@@ -19,11 +19,6 @@ using ir::ScalarKind;
 
 bool is_half(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 
-bool is_constant(const Value* v) {
-  while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) v = v->producer->operands[0];
-  return v->producer != nullptr && v->producer->kind() == OpKind::kConstant;
-}
-
 /// The load of half floats that a contraction with constant weights reads for each panel of columns; null if there is none.
 Scalar half_rows(const Op& op) {
   const Compute* c = op.as<Compute>();
