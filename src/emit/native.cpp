@@ -59,7 +59,7 @@ const NativeCompiler& load() {
     user_error("cannot generate native code: {}; install LLVM 22 (Debian: libllvm22)", ::dlerror());
   auto* function = reinterpret_cast<decltype(&stax_native_compiler)>(::dlsym(library, "stax_native_compiler"));
   if (function == nullptr) user_error("{} is not a library of this build of Stax; install both anew", file.string());
-  return function();
+  return *function();
 }
 
 NativeUnit unit_of(const loop::Kernel& kernel, Isa isa) {

@@ -25,8 +25,6 @@ struct NativeUnit {
 
 class NativeCompiler {
  public:
-  /// LLVM's.
-  virtual std::string version() const = 0;
   /// May be called from several threads. `verify`: LLVM's own checks of what is generated.
   virtual NativeUnit compile(std::span<const KernelText> kernels, Isa isa, bool keep_text, bool verify) const = 0;
   /// `objects`: ELF relocatable files. The result is a shared object that exports all their default-visible symbols and needs no library; a
@@ -46,4 +44,4 @@ std::string native_compiler_build_id();
 }  // namespace stax::emit
 
 /// The library's only symbol. It has to be of the same build as its caller: what crosses are objects of C++.
-extern "C" const stax::emit::NativeCompiler& stax_native_compiler();
+extern "C" const stax::emit::NativeCompiler* stax_native_compiler();

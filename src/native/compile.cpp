@@ -3,7 +3,6 @@
 #include <llvm/Analysis/CGSCCPassManager.h>
 #include <llvm/Analysis/LoopAnalysisManager.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
-#include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -141,7 +140,6 @@ NativeUnit compile(std::span<const KernelText> kernels, Isa isa, bool keep_text,
 
 class Compiler final : public emit::NativeCompiler {
  public:
-  std::string version() const override { return LLVM_VERSION_STRING; }
   NativeUnit compile(std::span<const KernelText> kernels, Isa isa, bool keep_text, bool verify) const override {
     return native::compile(kernels, isa, keep_text, verify);
   }
@@ -151,7 +149,7 @@ class Compiler final : public emit::NativeCompiler {
 }  // namespace
 }  // namespace stax::native
 
-extern "C" __attribute__((visibility("default"))) const stax::emit::NativeCompiler& stax_native_compiler() {
+extern "C" __attribute__((visibility("default"))) const stax::emit::NativeCompiler* stax_native_compiler() {
   static const stax::native::Compiler compiler;
-  return compiler;
+  return &compiler;
 }

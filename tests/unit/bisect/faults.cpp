@@ -268,7 +268,7 @@ STAX_WRAP(const ir::MathFunction&, math_function, "_ZN4stax2ir13math_functionENS
 }
 // In this program, so that faults of what it shares with everything else are planted in it, too.
 STAX_WRAP(const emit::NativeCompiler&, native_compiler, "_ZN4stax4emit15native_compilerEv", ()) {
-  return stax_native_compiler();
+  return *stax_native_compiler();
 }
 STAX_WRAP(void, plan_memory, "_ZN4stax7compile11plan_memoryERNS_7program7ProgramE", (program::Program & p)) {
   real_plan_memory(p);
