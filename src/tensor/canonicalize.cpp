@@ -132,9 +132,12 @@ class Canonicalizer {
       worth_it = worth_it || (x->kind == ScalarKind::kIndex && !x->index.args().empty() && !is_affine_sum(x->index));
     });
     if (!worth_it) return false;
-    const symbolic::ConstraintSet facts = facts_inside(graph_, c.axes, c.reductions);
+    // The epilogue is there also where nothing is combined: what the reductions' indices say of their extents does not hold in it.
+    const symbolic::ConstraintSet around = facts_inside(graph_, c.axes, {});
+    const symbolic::ConstraintSet inside = facts_inside(graph_, c.axes, c.reductions);
     bool changed = false;
     rewrite_scalars(op, [&](Scalar root) {
+      const symbolic::ConstraintSet& facts = root == c.epilogue ? around : inside;
       const Scalar simpler = ir::rewrite(root, {}, [&](Scalar x) {
         if (x->kind != ScalarKind::kIndex || is_affine_sum(x->index)) return x;
         const Truth truth = is_condition(x->index) ? facts.truth(x->index) : Truth::kUnknown;
