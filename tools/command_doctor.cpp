@@ -94,6 +94,9 @@ int doctor(const DoctorFlags& o) {
 void add_doctor(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   auto o = std::make_shared<DoctorFlags>();
   CLI::App* c = app.add_subcommand("doctor", "Explain what each GPU kernel does at a shape, and what is in its way");
+  c->footer(
+      "  stax doctor m.onnx --at batch=8,length=128                     every kernel that is launched at this shape\n"
+      "  stax doctor m.onnx --at batch=8,length=128 --target hip:gfx942 --json figures.json");
   c->add_option("model", o->model, "an ONNX file or .stax text")->required();
   c->add_option("--at", o->at, "the shape: NAME=N,NAME=N for all dims of the inputs");
   c->add_option("--target", o->target, "a GPU such as cuda:sm_90a, hip:gfx942, opencl (default: cuda:sm_80)");

@@ -274,14 +274,14 @@ void add_dump(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   auto o = std::make_shared<DumpOptions>();
   CLI::App* c = app.add_subcommand("dump", "Show a model's IR");
   c->footer(
-      "  stax dump m.onnx --stage import,tensor           the graph before and after the passes, and what each "
-      "changed\n"
-      "  stax dump m.onnx --stage loop --kernel map_0     one kernel's loops, with its schedule\n"
-      "  stax dump m.onnx --stage plan --at batch=4       steps, versions and memory at one shape\n"
-      "  stax dump m.onnx --stage llvm,asm --outputs D    one file a kernel, and kernels.json\n"
-      "  stax dump m.onnx --stage standalone --target cuda:sm_90a --kernel K --outputs D\n"
-      "                                                   a file with a main that runs one kernel, checks and times "
-      "it");
+      "  stax dump m.onnx --stage import,tensor                    the graph before and after the passes, and what "
+      "each changed\n"
+      "  stax dump m.onnx --stage loop --kernel contraction_0_v1   one kernel's loops, with its schedule\n"
+      "  stax dump m.onnx --stage plan --at batch=4                steps, versions and memory at one shape\n"
+      "  stax dump m.onnx --stage llvm,asm --outputs D             one file a kernel, and kernels.json\n"
+      "  stax dump m.onnx --stage standalone --target cuda:sm_90a --kernel contraction_0_v0 --outputs D\n"
+      "                                                            a file with a main that runs one kernel, checks and "
+      "times it");
   c->add_option("model", o->model, "an ONNX file or .stax text")->required();
   c->add_option("--stage", o->stages,
                 "import, tensor, loop, llvm, asm, plan; of GPUs mapping, thread, ptx, cuda, hip, opencl, standalone; "
