@@ -41,6 +41,10 @@ bool expand_zero_points(Graph& graph);
 //   result is the same integer.
 bool strengthen_integer_contractions(Graph& graph);
 
+// rank_top_k: the greatest elements of rows that are not too long by comparing each with each, as reductions; longer rows keep the procedure, by an If
+//   where only the call knows.
+bool rank_top_k(Graph& graph);
+
 // assign_layouts: for contractions (combiner sum, body a product of two loads, one of them under casts or offsets), makes
 //   the operand whose axis becomes the vector axis contiguous along it: inserts a transposing Compute in front (folded at once
 //   if it is a constant).

@@ -52,6 +52,31 @@ def test_one_row_is_one_block(folder):
     assert "a block scans a row" in kernels_of(folder, model, "cuda:sm_80")
 
 
+def ranked(x, axis, k, largest):
+    """The first k in a stable sort, NaN being the greatest."""
+    keys = np.where(np.isnan(x), np.inf, x) if x.dtype.kind == "f" else x.astype(np.int64)
+    order = np.lexsort((np.broadcast_to(np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)]), x.shape),
+                        -keys if largest else keys), axis=axis)
+    places = np.take(order, np.arange(k), axis=axis)
+    return {"y": np.take_along_axis(x, places, axis), "at": places}
+
+
+def test_the_greatest_of_rows(folder):
+    for kind, dtype in ((h.FLOAT, np.float32), (h.HALF, np.float16), (h.INT64, np.int64), (h.UINT8, np.uint8)):
+        for axis, largest in ((1, 1), (1, 0), (0, 1)):
+            model = h.model([h.node("TopK", "x k", "y at", axis=axis, largest=largest)], {"x": (kind, ["n", "m"]), "k": (h.INT64, [1])}, ["y", "at"])
+            feeds = []
+            for shape, k in (((1, 1), 1), ((3, 130), 5), ((2, 300), 300), ((130, 3), 3), ((5, 7), 0), ((0, 4), 0), ((4, 0), 0)):
+                x = RNG.integers(0, 50, shape).astype(dtype)
+                feeds.append({"x": x, "k": np.array([min(k, shape[axis])])})
+            for device, env in devices():
+                for feed, got in zip(feeds, h.run(folder, model, feeds, "--device", device, env=env).outputs):
+                    want = ranked(feed["x"], axis, int(feed["k"][0]), largest)
+                    h.same(got, want, f"{device}, seed {SEED}, {feed['x'].shape} {feed['x'].dtype} {feed['k']}")
+    model = h.model([h.node("TopK", "x k", "y at", axis=1)], {"x": (h.FLOAT, ["n", "m"]), "k": (h.INT64, [1])}, ["y", "at"])
+    assert "kernel @" in h.stax("dump", h.save(model, folder / "k.onnx"), "--stage", "thread", "--target", "cuda:sm_80").expect(0).out
+
+
 def test_equal_sums_in_every_run(folder):
     """Sums of floats do not depend on which thread was first."""
     model = h.model([h.node("CumSum", "x axis", "y")], {"x": (h.DOUBLE, ["n", "m"])}, ["y"], {"axis": np.array(1)})
