@@ -25,8 +25,11 @@ using tensor::Value;
 class ProgramBuilder {
  public:
   ProgramBuilder(tensor::Graph& graph, const ir::Target& target)
-      : graph_(graph), target_(target), program_(std::make_shared<Program>()) {
+      : graph_(graph), target_(target), program_(std::make_shared<Program>()), uses_(tensor::count_uses(graph)) {
     program_->target = target.name;
+    tensor::for_each_op(std::as_const(graph.body), [&](const Op& op) {
+      if (op.kind() == tensor::OpKind::kIf && op.operands[0]->contents) --uses_[op.operands[0]];
+    });
   }
 
   Compiled build() {
@@ -342,6 +345,8 @@ class ProgramBuilder {
         return;
       }
       case tensor::OpKind::kCompute:
+        if (uses_[op.result()] == 0) return;  // branches that the shape decides ask the expression
+        return launch(op, add_results(op));
       case tensor::OpKind::kRowGroup:
       case tensor::OpKind::kPrefixScan: return launch(op, add_results(op));
       case tensor::OpKind::kScatter: {
@@ -408,7 +413,11 @@ class ProgramBuilder {
       case tensor::OpKind::kIf: {
         const auto& p = *op.as<tensor::If>();
         IfStep step;
-        step.condition = ref(op.operands[0]);
+        if (const Value* decides = op.operands[0]; decides->contents) {
+          step.known = expr(decides->contents->front());
+        } else {
+          step.condition = ref(decides);
+        }
         step.then_block = build_block(*p.then_block);
         step.else_block = build_block(*p.else_block);
         step.results = add_results(op);
@@ -495,6 +504,7 @@ class ProgramBuilder {
   std::map<std::string, Family> by_text_;
   std::unordered_map<const symbolic::ExprNode*, uint32_t> slots_;
   std::unordered_map<const Value*, ValueRef> refs_;
+  std::unordered_map<const Value*, int> uses_;  // but for Ifs whose condition the shape decides
   Origin origin_;
   const Op* op_ = nullptr;  // the one being built
   uint32_t phase_ = 0;      // of it, see Origin

@@ -74,16 +74,17 @@ class Placer {
       if (independent && is_loop(steps[s])) {
         // What it needs, from the back.
         std::set<ValueRef> needed = uses(steps[s]);
-        std::vector<bool> taken(s - last, false);
-        for (size_t k = s - 1; k > last; --k) {
+        const size_t before = last;
+        std::vector<bool> taken(s - before, false);
+        for (size_t k = s - 1; k > before; --k) {
           std::set<ValueRef> results;
           add_results(steps[k], results);
           if (!meet(results, needed)) continue;
-          taken[k - last] = true;
+          taken[k - before] = true;
           needed.merge(uses(steps[k]));
         }
-        for (size_t k = last + 1; k < s; ++k) {
-          if (!taken[k - last]) continue;
+        for (size_t k = before + 1; k < s; ++k) {
+          if (!taken[k - before]) continue;
           move_step(block, k, first);
           ++first, ++last;
         }

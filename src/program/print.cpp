@@ -152,6 +152,8 @@ class Printer {
       text += " " + expr(c->condition) + " else \"" + c->message + "\"";
     } else {
       if (const auto* loop = std::get_if<LoopStep>(&s); loop && loop->beside_next) text += " beside the next";
+      if (const auto* branch = std::get_if<IfStep>(&s); branch && branch->known != kNone)
+        text += " " + expr(branch->known);
       for_each_operand(s, [&](ValueRef v) { text += fmt::format(" %{}", v); });
       for_each_result(s, [&](ValueRef v) { text += " -> " + value(v); });
     }

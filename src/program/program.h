@@ -148,7 +148,9 @@ struct ExtentBinding {
   uint32_t axis = 0;
 };  // axis == kNone: the rank
 struct IfStep {
+  // One of the two: a value, or an expression where the shape decides.
   ValueRef condition = kNone;
+  ExprRef known = kNone;
   uint32_t then_block = kNone, else_block = kNone;
   std::vector<ValueRef> results;
   std::vector<ExtentBinding> bindings;

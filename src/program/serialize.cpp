@@ -18,7 +18,7 @@ namespace stax::program {
 namespace {
 
 constexpr char kMagic[8] = {'S', 'T', 'A', 'X', 'P', 'R', 'O', 'G'};
-constexpr uint32_t kFormat = 6;
+constexpr uint32_t kFormat = 7;
 constexpr size_t kHeader = 32;
 
 template <class T>
@@ -197,7 +197,7 @@ void exact(A& a, ProcedureStep& v) {
 }
 template <class A>
 void exact(A& a, IfStep& v) {
-  all(a, v.condition, v.then_block, v.else_block, v.results, v.bindings, v.source);
+  all(a, v.condition, v.known, v.then_block, v.else_block, v.results, v.bindings, v.source);
 }
 template <class A>
 void exact(A& a, LoopStep& v) {

@@ -18,7 +18,7 @@ void for_each_operand(const Step& step, const std::function<void(ValueRef)>& f) 
                         [&](const ProcedureStep& s) {
                           for (ValueRef v : s.operands) f(v);
                         },
-                        [&](const IfStep& s) { f(s.condition); },
+                        [&](const IfStep& s) { maybe(s.condition); },
                         [&](const LoopStep& s) {
                           maybe(s.trip_count), maybe(s.condition);
                           for (ValueRef v : s.initial) f(v);
@@ -70,6 +70,8 @@ void for_each_expr(const Step& step, const std::function<void(ExprRef)>& f) {
   } else if (const auto* c = std::get_if<CheckStep>(&step)) {
     f(c->condition);
     for (ExprRef e : c->arguments) f(e);
+  } else if (const auto* branch = std::get_if<IfStep>(&step)) {
+    if (branch->known != kNone) f(branch->known);
   }
 }
 

@@ -242,7 +242,8 @@ class Verifier {
     symbol(s.defines);
   }
   void exact(const IfStep& s) {
-    tensor(s.condition);
+    STAX_ASSERT((s.condition == kNone) != (s.known == kNone), "what decides between the branches");
+    if (s.condition != kNone) tensor(s.condition);
     for (uint32_t n : {s.then_block, s.else_block}) {
       block(n);
       const BlockSpec& b = p_.blocks[n];

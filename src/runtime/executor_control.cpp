@@ -12,7 +12,8 @@ namespace stax::runtime {
 using namespace program;
 
 void Context::run_step(const IfStep& s) {
-  uint32_t chosen = read_int(s.condition) != 0 ? s.then_block : s.else_block;
+  const int64_t condition = s.known != kNone ? value(s.known) : read_int(s.condition);
+  const uint32_t chosen = condition != 0 ? s.then_block : s.else_block;
   run_block(chosen);
   const BlockSpec& block = program_.blocks[chosen];
   for (size_t k = 0; k < s.results.size(); ++k) {

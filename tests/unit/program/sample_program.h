@@ -178,7 +178,7 @@ inline Program sample_program() {
   const uint32_t rows = p.symbol("rows", 7);
   const ExprRef rows_extent = p.symbol_expr(rows);
   const ValueRef branch = p.value("branch", DType::kF32, {rows_extent, four}, p.times({rows_extent, four, four}));
-  p.step(0, IfStep{condition, 1, 2, {branch}, {{rows, 0, 0}}, "If node"});
+  p.step(0, IfStep{condition, kNone, 1, 2, {branch}, {{rows, 0, 0}}, "If node"});
   p.segment(0, 7);
   const uint32_t body_rows = p.symbol("body rows", 8), last_rows = p.symbol("last rows", 9),
                  trips = p.symbol("trips", 9);

@@ -202,7 +202,9 @@ TEST(AllocationFailure, EndsALoadCleanly) {
     }
     const bool reached = left.exchange(-1) < 0;
     failed += !module;
-    if (module) ASSERT_TRUE(same(module->run(inputs), want)) << "after allocation " << at << " failed";
+    if (module) {
+      ASSERT_TRUE(same(module->run(inputs), want)) << "after allocation " << at << " failed";
+    }
     if (!reached) break;
   }
   EXPECT_GT(failed, 100);

@@ -177,6 +177,33 @@ TEST(Loops, RecurrentLayersOfEveryKind) {
   check_layer({.op = "GRU", .attributes = {{"linear_before_reset", 1}}});
 }
 
+/// Two layers that need nothing of each other, with what prepares the second and what reads the first in between, in any order.
+TEST(Loops, LayersWithOthersInBetween) {
+  constexpr int64_t kWidth = 5, kHidden = 7;
+  std::vector<int> order = {0, 1, 2, 3};
+  do {
+    if (std::find(order.begin(), order.end(), 0) > std::find(order.begin(), order.end(), 1)) continue;  // 1 needs 0
+    SCOPED_TRACE(::testing::PrintToString(order));
+    ModelOf m(22);
+    m.input("x", DType::kF32, {std::string(), std::string(), static_cast<int>(kWidth)});
+    for (const char* layer : {"1", "2"}) {
+      m.constant(std::string("w") + layer, random_floats({1, 3 * kHidden, kWidth}, 0.3));
+      m.constant(std::string("r") + layer, random_floats({1, 3 * kHidden, kHidden}, 0.3));
+    }
+    m.node("GRU", {"x", "w1", "r1"}, {"y1", "h1"}, {{"hidden_size", kHidden}});
+    for (const int step : order) {
+      if (step == 0) m.node("Softmax", {"x"}, {"p"}, {{"axis", 2}});
+      if (step == 1) m.node("Softmax", {"p"}, {"q"}, {{"axis", 0}});
+      if (step == 2) m.node("Softmax", {"h1"}, {"a"}, {{"axis", 1}});
+      if (step == 3) m.node("LogSoftmax", {"y1"}, {"b"}, {{"axis", 0}});
+    }
+    m.node("GRU", {"q", "w2", "r2"}, {"y2", "h2"}, {{"hidden_size", kHidden}});
+    for (const char* name : {"a", "b", "y2", "h2"}) m.output(name);
+    const auto program = check(m, {{{"x", random_floats({6, 3, kWidth})}}});
+    EXPECT_EQ(loops_beside(*program), 1);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
 /// Whatever a body does with what it carries and scans.
 TEST(Loops, BodiesOfEveryForm) {
   GraphOf body;
