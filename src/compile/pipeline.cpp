@@ -29,8 +29,9 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   run_pass("canonicalize", tensor::canonicalize, graph, context);
   run_pass("fold_constants", tensor::fold_constants, graph, context);
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
-  // Not for CPUs, where sorting is faster.
+  // What takes an order on one thread, in forms without one. Not for CPUs, where the order costs nothing.
   if (!on_cpu) run_pass("rank_top_k", tensor::rank_top_k, graph, context);
+  if (!on_cpu) run_pass("gather_scatters", tensor::gather_scatters, graph, context);
   // Quantized products as dot products of bytes. Before layouts, which pack what the kernel will read.
   run_pass("expand_zero_points", tensor::expand_zero_points, graph, context);
   // The other 8-bit products as floats where that is exact. Before layouts, which pack what the kernel will read.

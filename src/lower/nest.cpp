@@ -55,21 +55,4 @@ Expr operations_of(tensor::Graph& graph, const tensor::Compute& c) {
   return points * count_of(graph, c.reductions) * each + points * last;
 }
 
-loop::Combiner loop_combiner(Combiner c) {
-  switch (c) {
-    case Combiner::kSum: return loop::Combiner::kSum;
-    case Combiner::kProd: return loop::Combiner::kProd;
-    case Combiner::kMin: return loop::Combiner::kMin;
-    case Combiner::kMax: return loop::Combiner::kMax;
-    case Combiner::kAnd: return loop::Combiner::kAnd;
-    case Combiner::kOr: return loop::Combiner::kOr;
-    case Combiner::kNone:
-    case Combiner::kArgMaxFirst:
-    case Combiner::kArgMaxLast:
-    case Combiner::kArgMinFirst:
-    case Combiner::kArgMinLast: break;
-  }
-  STAX_UNREACHABLE();
-}
-
 }  // namespace stax::lower

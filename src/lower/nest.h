@@ -23,7 +23,4 @@ symbolic::Expr count_of(tensor::Graph& graph, const std::vector<tensor::Axis>& a
 /// The scalar operations of a definition: those of the body and one of the combiner for each point, those of the epilogue for each result.
 symbolic::Expr operations_of(tensor::Graph& graph, const tensor::Compute& c);
 
-/// Not for kNone and arg*.
-loop::Combiner loop_combiner(tensor::Combiner c);
-
 }  // namespace stax::lower

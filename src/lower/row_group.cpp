@@ -407,15 +407,15 @@ class RowLowering {
     return loop::make(loop::Block{{own, loop::make(loop::Store{copy->second.slot, at, value})}});
   }
   Stmt start(const Member& m) {
-    return loop::make(
-        loop::Store{m.accumulator,
-                    {},
-                    loop::neutral(*out_.kernel.context, loop_combiner(m.compute.combiner), m.compute.accumulate)});
+    return loop::make(loop::Store{
+        m.accumulator,
+        {},
+        loop::neutral(*out_.kernel.context, tensor::plain_combiner(m.compute.combiner), m.compute.accumulate)});
   }
   Stmt update(const Member& m) {
     return loop::make(loop::Update{m.accumulator,
                                    {},
-                                   loop_combiner(m.compute.combiner),
+                                   tensor::plain_combiner(m.compute.combiner),
                                    scope_.scalars().cast(m.compute.accumulate, value_of(m))});
   }
   Scalar finished(const Member& m) {

@@ -206,8 +206,8 @@ LoweredKernel lower_compute(const tensor::Op& op) {
     } else {
       int acc = add_local(kernel, "acc", c.accumulate);
       steps.statements.push_back(loop::make(loop::Store{acc, {}, neutral(t, c.combiner, c.accumulate)}));
-      steps.statements.push_back(
-          inner.around(loop::make(loop::Update{acc, {}, loop_combiner(c.combiner), t.cast(c.accumulate, body)})));
+      steps.statements.push_back(inner.around(
+          loop::make(loop::Update{acc, {}, tensor::plain_combiner(c.combiner), t.cast(c.accumulate, body)})));
       leaf.accumulator = acc;
       scope->leaf = leaf;
       Scalar value = c.epilogue ? scope->scalar(c.epilogue) : t.load(acc, c.accumulate, std::vector<Scalar>{});
@@ -242,8 +242,9 @@ LoweredKernel lower_scatter(const tensor::Op& op) {
   std::vector<Scalar> index;
   for (Scalar x : s.index) index.push_back(scope->scalar(x));
   Scalar value = kernel.context->scalars.cast(op.result()->type.dtype, scope->scalar(s.value));
-  Stmt write = s.mode == Combiner::kNone ? loop::make(loop::Store{result, index, value})
-                                         : loop::make(loop::Update{result, index, loop_combiner(s.mode), value});
+  Stmt write = s.mode == Combiner::kNone
+                   ? loop::make(loop::Store{result, index, value})
+                   : loop::make(loop::Update{result, index, tensor::plain_combiner(s.mode), value});
   if (s.guard) write = loop::make(loop::If{scope->scalar(s.guard), write, {}});
   kernel.body = loops.around(write);
   out.param_values = scope->param_values();
@@ -281,8 +282,8 @@ LoweredKernel lower_prefix_scan(const tensor::Op& op) {
   DType accumulate =
       type.dtype == DType::kF32 || type.dtype == DType::kF16 || type.dtype == DType::kBF16 ? DType::kF64 : type.dtype;
   int acc = add_local(kernel, "acc", accumulate);
-  Stmt update =
-      loop::make(loop::Update{acc, {}, loop_combiner(s.combiner), t.cast(accumulate, t.load(0, type.dtype, at))});
+  Stmt update = loop::make(
+      loop::Update{acc, {}, tensor::plain_combiner(s.combiner), t.cast(accumulate, t.load(0, type.dtype, at))});
   Stmt store = loop::make(loop::Store{result, at, t.cast(type.dtype, t.load(acc, accumulate, std::vector<Scalar>{}))});
   loop::Block step;
   if (s.exclusive)

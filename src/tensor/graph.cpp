@@ -72,6 +72,23 @@ bool is_arg(Combiner c) {
          c == Combiner::kArgMinLast;
 }
 
+ir::Combiner plain_combiner(Combiner c) {
+  switch (c) {
+    case Combiner::kSum: return ir::Combiner::kSum;
+    case Combiner::kProd: return ir::Combiner::kProd;
+    case Combiner::kMin: return ir::Combiner::kMin;
+    case Combiner::kMax: return ir::Combiner::kMax;
+    case Combiner::kAnd: return ir::Combiner::kAnd;
+    case Combiner::kOr: return ir::Combiner::kOr;
+    case Combiner::kNone:
+    case Combiner::kArgMaxFirst:
+    case Combiner::kArgMaxLast:
+    case Combiner::kArgMinFirst:
+    case Combiner::kArgMinLast: break;
+  }
+  STAX_UNREACHABLE();
+}
+
 std::string_view name_of(OpKind kind) {
   switch (kind) {
 #define STAX_TENSOR_OP(Name, text) \

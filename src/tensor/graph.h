@@ -28,6 +28,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/combiner.h"
 #include "ir/literal.h"
 #include "ir/scalar.h"
 #include "symbolic/constraints.h"
@@ -86,6 +87,8 @@ enum class Combiner : uint8_t {
   kArgMinLast
 };
 bool is_arg(Combiner c);
+/// Of one that combines two values: neither kNone nor arg*.
+ir::Combiner plain_combiner(Combiner c);
 
 /// var is a loop symbol (SymbolKind::kLoop) with values 0 .. extent - 1.
 struct Axis {

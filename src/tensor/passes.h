@@ -45,6 +45,10 @@ bool strengthen_integer_contractions(Graph& graph);
 //   where only the call knows.
 bool rank_top_k(Graph& graph);
 
+// gather_scatters: scatters whose points may meet as reductions over the points that hit an element, where that takes few comparisons; by an If where
+//   only the call knows. Sums add in another order.
+bool gather_scatters(Graph& graph);
+
 // assign_layouts: for contractions (combiner sum, body a product of two loads, one of them under casts or offsets), makes
 //   the operand whose axis becomes the vector axis contiguous along it: inserts a transposing Compute in front (folded at once
 //   if it is a constant).

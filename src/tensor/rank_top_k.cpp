@@ -10,11 +10,8 @@
 // n comparisons for each of n elements, all independent of each other: reductions like any other, which are fused, scheduled and split as such. A
 // sort needs fewer comparisons, in many steps that wait for each other. Rows that are too long for n * n go to the procedure, by a branch
 // where only the call knows how long they are.
-#include <algorithm>
-
-#include "tensor/builder.h"
+#include "tensor/alternatives.h"
 #include "tensor/passes.h"
-#include "tensor/rewrite.h"
 
 namespace stax::tensor {
 
@@ -32,16 +29,10 @@ Scalar greater(Scalar a, Scalar b) {
   return ir::binary(ScalarOp::kOr, plain, ir::binary(ScalarOp::kAnd, ir::unary(ScalarOp::kIsNan, a), ir::equal(b, b)));
 }
 
-struct Results {
-  Value* values;
-  Value* places;
-};
-
-Results build(Builder& b, Value* x, const Op& op) {
-  const TopK& top = *op.as<TopK>();
+/// Values and places.
+std::vector<Value*> build(Builder& b, Value* x, const TopK& top, const std::vector<Expr>& results) {
   const size_t axis = static_cast<size_t>(top.axis);
   const std::vector<Expr>& extents = x->type.extents;
-  const std::vector<Expr>& results = op.result()->type.extents;
   const Expr count = extents[axis];
   const auto along = [&](std::vector<Expr> at, Expr index) {
     at[axis] = index;
@@ -75,53 +66,23 @@ Results build(Builder& b, Value* x, const Op& op) {
   return {values, places};
 }
 
-void replace(Op& op) {
-  Block& block = *op.block;
-  Graph& graph = *block.graph;
-  Value* x = op.operands[0];
-  const Expr count = x->type.extents[static_cast<size_t>(op.as<TopK>()->axis)];
-  const Expr is_short = symbolic::less_equal(count, graph.exprs().constant(kLongestRow));
-  const size_t before = block.ops.size();
-  Builder b(graph, block);
-  b.source = op.source;
-  Results results;
-  if (graph.constraints.truth(is_short) == symbolic::Truth::kYes) {
-    results = build(b, x, op);
-  } else {
-    Value* condition = b.map({}, [&](Body& body) { return ir::cast(DType::kBool, body.index(is_short)); });
-    If branch{std::make_unique<Block>(), std::make_unique<Block>()};
-    branch.then_block->graph = branch.else_block->graph = &graph;
-    Builder inside(graph, *branch.then_block);
-    inside.source = op.source;
-    const Results ranked = build(inside, x, op);
-    branch.then_block->outputs = {ranked.values, ranked.places};
-    const std::vector<Type> types = {op.result(0)->type, op.result(1)->type};
-    Op* sorted = graph.add_op(*branch.else_block, *op.as<TopK>(), {x}, types, {}, op.source);
-    branch.else_block->outputs = {sorted->result(0), sorted->result(1)};
-    Op* choice = b.op(std::move(branch), {condition}, types);
-    results = {choice->result(0), choice->result(1)};
-  }
-  // From the end of the block, where they were made, to where they are needed.
-  const auto here = std::find_if(block.ops.begin(), block.ops.end(), [&](const auto& o) { return o.get() == &op; });
-  block.ops.splice(here, block.ops, std::next(block.ops.begin(), static_cast<ptrdiff_t>(before)), block.ops.end());
-  results.values->name = op.result(0)->name;
-  results.places->name = op.result(1)->name;
-  replace_all_uses(graph, op.result(0), results.values);
-  replace_all_uses(graph, op.result(1), results.places);
-  erase_op(op);
-}
-
 }  // namespace
 
 bool rank_top_k(Graph& graph) {
   std::vector<Op*> found;
   for_each_op(graph.body, [&](Op& op) {
-    if (op.kind() != OpKind::kTopK) return;
-    const Expr count = op.operands[0]->type.extents[static_cast<size_t>(op.as<TopK>()->axis)];
-    if (graph.constraints.range(count).lo <= kLongestRow) found.push_back(&op);
+    if (op.kind() == OpKind::kTopK) found.push_back(&op);
   });
-  for (Op* op : found) replace(*op);
-  return !found.empty();
+  bool changed = false;
+  for (Op* op : found) {
+    const TopK top = *op->as<TopK>();
+    Value* x = op->operands[0];
+    const std::vector<Expr> results = op->result()->type.extents;
+    const Expr count = x->type.extents[static_cast<size_t>(top.axis)];
+    changed |= compute_otherwise(*op, symbolic::less_equal(count, graph.exprs().constant(kLongestRow)),
+                                 [&](Builder& b) { return build(b, x, top, results); });
+  }
+  return changed;
 }
 
 }  // namespace stax::tensor
