@@ -7,6 +7,7 @@
 // Everything else is one parallel loop. Where the columns' operand is large, one panel of it is in the cache while all rows go by, and the next one
 // is on its way; where it is small, all of it is, and rows are read and written in the order of memory.
 #include <algorithm>
+#include <span>
 
 #include "loop/access.h"
 #include "schedule/schedule.h"
@@ -24,17 +25,26 @@ constexpr int64_t kColumns = 32;
 constexpr int64_t kRows[] = {1, 4, 6, 7, 8};
 constexpr int64_t kPointRows[] = {1, 4, 7, 8};
 constexpr int64_t kMostRows = 8;
+// Of no more columns than these, tiles of one vector and more rows.
+constexpr int64_t kFewColumns = 16;
+constexpr int64_t kRowsOfFewColumns[] = {1, 4, 8, 12};
 /// What a tile takes, in twice the time of a row.
 constexpr int64_t tile_cost(int64_t rows) { return 2 * rows + 1; }
 
-/// Where a tile of `rows` is the one to take; null: anywhere that no smaller one is.
-Expr row_guard(Expr extent, int64_t rows) {
-  if (rows == kMostRows) return {};
+bool has_few_columns(Expr columns) { return columns.is_constant() && columns.constant() <= kFewColumns; }
+
+std::span<const int64_t> rows_of_tiles(bool few_columns, std::span<const int64_t> of_many) {
+  return few_columns ? kRowsOfFewColumns : of_many;
+}
+
+/// Where a tile of `rows`, one of `all`, is the one to take; null: anywhere that no smaller one is.
+Expr row_guard(Expr extent, int64_t rows, std::span<const int64_t> all) {
+  if (rows == all.back()) return {};
   if (rows < 6) return symbolic::less_equal(extent, extent.table().constant(rows));
   // Of those above four rows the one that takes the least for all rows.
   const auto cost = [&](int64_t of) { return symbolic::ceildiv(extent, of) * tile_cost(of); };
   Expr best;
-  for (int64_t other : kRows) {
+  for (int64_t other : all) {
     if (other <= rows) continue;
     const Expr better = symbolic::less_equal(cost(rows), cost(other));
     best = best ? symbolic::min(best, better) : better;
@@ -172,7 +182,8 @@ class TileSchedule {
     const Expr extent = form.outer[columns.axis].extent;
     const bool is_known = extent.is_constant();
     // That panels go on for whole tiles is known where their number is.
-    mode_ = is_known && extent.constant() % kColumns == 0   ? "exact"
+    width_ = has_few_columns(extent) ? kFewColumns : kColumns;
+    mode_ = is_known && extent.constant() % width_ == 0     ? "exact"
             : is_known && columns.layout != Columns::kPlain ? "padded"
                                                             : "guard";
     single_ = is_known && extent.constant() <= kColumns;
@@ -187,7 +198,7 @@ class TileSchedule {
   std::string of_one_row() {
     const size_t count = form_.outer.size();
     steps_.move(column_, count - 1);
-    steps_.split(column_, kColumns, mode_);
+    steps_.split(column_, width_, mode_);
     if (const int64_t panels = panels_at_once(form_, columns_); panels > 1) {
       steps_.split(column_ + "o", panels, "exact");
       steps_.step("sink " + column_ + "oi");
@@ -220,7 +231,7 @@ class TileSchedule {
       steps_.move(row, count - 2);
     }
     steps_.split(row, rows, "clamped");
-    steps_.split(column_, kColumns, mode_);
+    steps_.split(column_, width_, mode_);
     // .., row tiles, rows, column tiles, columns -> column tiles and .., row tiles in the order of tiles; rows, columns
     steps_.move(row + "i", count);
     const std::string row_tiles = order_tiles(row, count);
@@ -306,6 +317,7 @@ class TileSchedule {
   const Lanes& columns_;
   StepList steps_;
   std::string lanes_, column_, group_;
+  int64_t width_ = kColumns;  // columns of a tile
   const char* mode_ = "guard";
   bool single_ = false;   // there is one panel
   bool streams_ = false;  // panels come from far away
@@ -381,6 +393,7 @@ void add_versions_of_points(const loop::Kernel& kernel, const NestForm& form, co
   for (int k = 0; k < static_cast<int>(form.outer.size()); ++k)
     if (k != lanes.axis && k != m) lines = lines * form.outer[k].extent;
   const Expr row = form.outer[m].extent, points = lines * row, one = kernel.context->exprs.constant(1);
+  const std::span<const int64_t> all = rows_of_tiles(has_few_columns(across), kPointRows);
   const auto steps = static_cast<int64_t>(steps_of(form) * kStepCycles);
   // A tile of four rows takes about half the time of one of eight.
   const Expr halves =
@@ -391,8 +404,8 @@ void add_versions_of_points(const loop::Kernel& kernel, const NestForm& form, co
                                                (2 * steps + 2 * static_cast<int64_t>(kRowAddressCycles)),
                                            lines * halves * steps);
   if (better.is_constant(0)) return;
-  for (int64_t rows : kPointRows) {
-    const Expr fits = row_guard(points, rows);
+  for (int64_t rows : all) {
+    const Expr fits = row_guard(points, rows, all);
     const Expr guard = !fits ? better : better.is_constant(1) ? fits : symbolic::min(better, fits);
     if (guard.is_constant(0)) continue;
     TileSchedule tile(kernel, form, lanes);
@@ -444,8 +457,9 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   add_versions_by_points(kernel, form, lanes, versions);
   add_versions_of_points(kernel, form, lanes, m, versions);
   if (!versions.empty() && !versions.back().guard) return versions;
-  for (int64_t rows : kRows) {
-    Expr guard = row_guard(extent, rows);
+  const std::span<const int64_t> all = rows_of_tiles(has_few_columns(form.outer[n].extent), kRows);
+  for (int64_t rows : all) {
+    Expr guard = row_guard(extent, rows, all);
     bool last = !guard;
     if (guard && guard.is_constant(0)) continue;
     bool always = last || guard.is_constant(1);

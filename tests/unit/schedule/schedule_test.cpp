@@ -247,6 +247,11 @@ TEST(Versions, OfContractionsMeanTheSame) {
       spell(kMatmul, {{"for j in m", "for j in 64"}, {"f32 [k, m]", "f32 [k, 64]"}, {"f32 [n, m]", "f32 [n, 64]"}}));
   expect_versions(
       spell(kMatmul, {{"for j in m", "for j in 5"}, {"f32 [k, m]", "f32 [k, 5]"}, {"f32 [n, m]", "f32 [n, 5]"}}));
+  // One vector of columns, full and not: tiles of more rows.
+  expect_versions(
+      spell(kMatmul, {{"for j in m", "for j in 16"}, {"f32 [k, m]", "f32 [k, 16]"}, {"f32 [n, m]", "f32 [n, 16]"}}));
+  expect_versions(
+      spell(kMatmul, {{"for j in m", "for j in 11"}, {"f32 [k, m]", "f32 [k, 11]"}, {"f32 [n, m]", "f32 [n, 11]"}}));
   expect_versions(
       spell(kMatmul, {{"for i in n", "for i in 1"}, {"f32 [n, k]", "f32 [1, k]"}, {"f32 [n, m]", "f32 [1, m]"}}));
 }
