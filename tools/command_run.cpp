@@ -99,6 +99,9 @@ void check(const RunOptions& o) {
   if (o.inputs.empty()) user_error("no input files; give at least one with --inputs a.npz");
   if (o.repeat < 1 || o.warmup < 0) user_error("--repeat must be at least 1 and --warmup at least 0");
   if (o.threads < 0) user_error("--threads must be at least 1, or 0 for all cores");
+  std::vector<std::string> read = o.inputs;
+  read.push_back(o.model);
+  for (const std::string& output : {o.json_file, o.record}) refuse_to_overwrite(output, read);
   if (o.check < 0) user_error("--check must be at least 1: every so many calls one is checked");
 }
 
@@ -240,7 +243,7 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->add_option("--launch-log", o->launch_log, "folder for every launch of GPU code, its code and its memory");
   c->add_option("--emit", o->emit, "code for --device cuda: ptx (the default) or cuda (CUDA C++, compiled by NVRTC)")
       ->check(CLI::IsMember({"ptx", "cuda"}));
-  c->add_option("--force", o->force, "KERNEL=VERSION, or *=VERSION for all kernels");
+  c->add_option("--force", o->force, "KERNEL=VERSION, or *=VERSION for all kernels; beyond the last one: the last");
   c->add_flag("--quiet", o->quiet, "print errors only");
   c->add_flag("--profile", o->profile, "print the time of each kernel");
   c->add_flag("--frozen", o->frozen, "never compile after load (always so)");

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
 #include "commands.h"
 #include "support/error.h"
 
@@ -12,6 +14,13 @@ int64_t number(const std::string& text, const std::string& whole) {
 }
 
 }  // namespace
+
+void refuse_to_overwrite(const std::string& output, const std::vector<std::string>& read) {
+  std::error_code none;
+  for (const std::string& file : read)
+    if (std::filesystem::equivalent(output, file, none))
+      user_error("'{}' would overwrite '{}', which is read; give another name", output, file);
+}
 
 std::map<std::string, frontend::DimRange> parse_dims(const std::vector<std::string>& texts) {
   std::map<std::string, frontend::DimRange> dims;

@@ -359,6 +359,7 @@ class STAX_API Model {
   struct Impl;
   explicit Model(std::shared_ptr<Impl> impl);  // for the library
  private:
+  Impl& impl() const;  // an Error if there is none: of a Model that was moved from
   std::shared_ptr<Impl> impl_;
 };
 

@@ -50,7 +50,36 @@ Repro repro_of(std::string_view pass, const char* what, const tensor::Graph& lef
 
 }  // namespace
 
-bool is_disabled(std::string_view name) { return debug_options().disable.count(std::string(name)) > 0; }
+namespace {
+
+/// What STAX_DISABLE names and nothing has asked for yet.
+struct Unasked {
+  std::mutex mutex;
+  std::set<std::string, std::less<>> names{debug_options().disable.begin(), debug_options().disable.end()};
+};
+Unasked& unasked() {
+  static Unasked instance;
+  return instance;
+}
+
+}  // namespace
+
+bool is_disabled(std::string_view name) {
+  const auto& disabled = debug_options().disable;
+  if (disabled.empty() || disabled.count(std::string(name)) == 0) return false;
+  const std::lock_guard lock(unasked().mutex);
+  if (const auto found = unasked().names.find(name); found != unasked().names.end()) unasked().names.erase(found);
+  return true;
+}
+
+void report_unknown_disabled() {
+  if (debug_options().disable.empty()) return;
+  const std::lock_guard lock(unasked().mutex);
+  for (const std::string& name : unasked().names)
+    std::fprintf(stderr, "stax: warning: STAX_DISABLE names '%s', which is no pass of this compilation\n",
+                 name.c_str());
+  unasked().names.clear();
+}
 
 bool run_pass(std::string_view name, bool (*pass)(tensor::Graph&), tensor::Graph& graph, const PassContext& context) {
   if (is_disabled(name)) return false;

@@ -62,7 +62,9 @@ Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
   PassContext passes = options.passes;
   passes.target = options.target;
   optimize(graph, passes);
-  return compile_optimized(graph, options);
+  Compiled compiled = compile_optimized(graph, options);
+  report_unknown_disabled();
+  return compiled;
 }
 
 Compiled compile_optimized(tensor::Graph& graph, const CompileOptions& options) {

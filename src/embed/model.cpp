@@ -214,12 +214,20 @@ class AllocatedPlaces final : public Places {
         throw Error(ErrorKind::kOutOfMemory,
                     fmt::format("the allocation callback gave no memory for the shape {}", shape_text(extents)),
                     model_.output_places[output], "let it return memory of that size, or let it throw");
+      given.range = range_of(extents, stax::byte_size(t), given.data, row_major(extents));
+      for (const Given& other : given_)
+        if (&other != &given && other.asked && other.range.meets(given.range))
+          throw Error(ErrorKind::kUser,
+                      fmt::format("is given memory that output '{}' has too",
+                                  model_.outputs[static_cast<size_t>(&other - given_.data())].name),
+                      model_.output_places[output], "let the allocation callback give each output memory of its own");
     }
     return {t, Shape(extents.begin(), extents.end()), given.data, {}};
   }
   struct Given {
     bool asked = false;
     void* data = nullptr;
+    Range range = {};
   };
   const Allocator& allocate_;
   std::vector<Given> given_;
@@ -266,6 +274,13 @@ using namespace embed;
 
 Model::Model(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
+Model::Impl& Model::impl() const {
+  if (!impl_)
+    throw Error(ErrorKind::kUser, "is empty: it was moved from, or never loaded", "a Model",
+                "use what Model::load() or stax::trace() returned");
+  return *impl_;
+}
+
 Model Model::load(const std::string& path, const Options& options) {
   return guarded(path, kHowToLoad, [&] { return make_model(open_model({path, nullptr}, options)); });
 }
@@ -275,18 +290,18 @@ Model Model::load_bytes(std::span<const std::byte> bytes, const std::string& nam
 }
 
 void Model::compile_to(const std::string& path) const {
-  guarded(path, "check that the folder exists and may be written", [&] { embed::compile_to(*impl_->engine, path); });
+  guarded(path, "check that the folder exists and may be written", [&] { embed::compile_to(*impl().engine, path); });
 }
 
-const std::vector<Port>& Model::inputs() const { return impl_->inputs; }
-const std::vector<Port>& Model::outputs() const { return impl_->outputs; }
-size_t Model::input(std::string_view name) const { return position_of(name, impl_->inputs, *impl_, "input"); }
-size_t Model::output(std::string_view name) const { return position_of(name, impl_->outputs, *impl_, "output"); }
-const std::vector<std::string>& Model::warnings() const { return impl_->engine->warnings; }
+const std::vector<Port>& Model::inputs() const { return impl().inputs; }
+const std::vector<Port>& Model::outputs() const { return impl().outputs; }
+size_t Model::input(std::string_view name) const { return position_of(name, impl().inputs, impl(), "input"); }
+size_t Model::output(std::string_view name) const { return position_of(name, impl().outputs, impl(), "output"); }
+const std::vector<std::string>& Model::warnings() const { return impl().engine->warnings; }
 
 std::vector<Value> Model::run_values(std::span<const Input> inputs) const {
-  return counted(*impl_, [&] {
-    Call call(*impl_, inputs);
+  return counted(impl(), [&] {
+    Call call(impl(), inputs);
     std::vector<Value> values;
     for (const runtime::Item& item : call.run(nullptr)) {
       Value& value = values.emplace_back();
@@ -299,9 +314,9 @@ std::vector<Value> Model::run_values(std::span<const Input> inputs) const {
 }
 
 std::vector<Tensor> Model::run(std::span<const Input> inputs) const {
-  for (size_t k = 0; k < impl_->outputs.size(); ++k)
-    if (impl_->outputs[k].is_sequence)
-      throw Error(ErrorKind::kUser, "is a sequence of tensors", impl_->output_places[k],
+  for (size_t k = 0; k < impl().outputs.size(); ++k)
+    if (impl().outputs[k].is_sequence)
+      throw Error(ErrorKind::kUser, "is a sequence of tensors", impl().output_places[k],
                   "use Model::run_values(), which gives sequences");
   std::vector<Tensor> tensors;
   for (Value& v : run_values(inputs)) tensors.push_back(std::move(v.tensor));
@@ -309,17 +324,17 @@ std::vector<Tensor> Model::run(std::span<const Input> inputs) const {
 }
 
 void Model::run(std::span<const Input> inputs, std::span<const MutableTensorView> outputs) const {
-  counted(*impl_, [&] {
-    Call call(*impl_, inputs);
-    GivenPlaces places(*impl_, call, outputs);
+  counted(impl(), [&] {
+    Call call(impl(), inputs);
+    GivenPlaces places(impl(), call, outputs);
     places.finish(call.run(&places));
   });
 }
 
 std::vector<Shape> Model::run(std::span<const Input> inputs, const Allocator& allocate) const {
-  return counted(*impl_, [&] {
-    Call call(*impl_, inputs);
-    AllocatedPlaces places(*impl_, call, allocate);
+  return counted(impl(), [&] {
+    Call call(impl(), inputs);
+    AllocatedPlaces places(impl(), call, allocate);
     std::vector<runtime::Item> results = call.run(&places);
     places.finish(results);
     std::vector<Shape> shapes;
@@ -330,27 +345,27 @@ std::vector<Shape> Model::run(std::span<const Input> inputs, const Allocator& al
 }
 
 std::vector<std::optional<Shape>> Model::output_shapes(std::span<const Input> inputs) const {
-  return guarded(impl_->place, kHowToCall, [&] {
-    Call call(*impl_, inputs, true);
-    return impl_->engine->module->output_extents(call.items);
+  return guarded(impl().place, kHowToCall, [&] {
+    Call call(impl(), inputs, true);
+    return impl().engine->module->output_extents(call.items);
   });
 }
 
 Statistics Model::statistics() const {
-  const runtime::Statistics& s = impl_->engine->module->statistics();
+  const runtime::Statistics& s = impl().engine->module->statistics();
   Statistics result;
-  result.calls = impl_->calls;
-  result.failed_calls = impl_->failed_calls;
+  result.calls = impl().calls;
+  result.failed_calls = impl().failed_calls;
   result.kernel_launches = s.launches;
   result.shape_hits = s.plan_hits;
   result.shape_misses = s.plan_misses;
-  result.packed_inputs = impl_->packed_inputs;
-  result.copied_outputs = impl_->copied_outputs;
+  result.packed_inputs = impl().packed_inputs;
+  result.copied_outputs = impl().copied_outputs;
   result.peak_bytes = s.peak_bytes;
   result.checked_calls = s.checked_calls;
   result.mismatches = s.mismatches;
-  result.compile_ms = impl_->engine->compile_ms;
-  result.load_ms = impl_->engine->load_ms;
+  result.compile_ms = impl().engine->compile_ms;
+  result.load_ms = impl().engine->load_ms;
   return result;
 }
 

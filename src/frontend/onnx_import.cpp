@@ -223,6 +223,8 @@ void Importer::check_dim_options() {
   for (const auto& [name, range] : options_.dims) {
     if (range.lo > range.hi || range.lo < 0)
       user_error("dim '{}': the range {}..{} holds no extent", name, range.lo, range.hi);
+    if (range.hi > symbolic::kMaxExtent)
+      user_error("dim '{}': {} is beyond the largest extent, {}", name, range.hi, symbolic::kMaxExtent);
     if (dims_.contains(name)) continue;
     const auto other = other_dims_.find(name);
     if (other != other_dims_.end()) user_error("dim '{}' of {} {}", name, name_, other->second);

@@ -123,15 +123,18 @@ void import_stft(Node& n) {
                   [&](Body&, Scalar a) { return ir::cast(type, a); }));
 }
 
-/// f of the phase 2 pi i / N, where N is the size, or one less for a symmetric window.
+/// f of the phase 2 pi i / N, where N is the size, or one less for a symmetric window. A symmetric window of one element is 1, as numpy has it.
 void make_window(Node& n, const std::function<Scalar(Body&, Scalar phase)>& f) {
   Builder& b = n.b();
   const Expr size = n.exact_ints(n.input(0), 1, {0, symbolic::kMaxExtent})[0];
   const DType t = n.dtype_attribute("output_datatype", DType::kF32);
-  const Expr period = symbolic::max(n.integer("periodic", 1) != 0 ? size : size - 1, 1);
+  const bool periodic = n.integer("periodic", 1) != 0;
+  const Expr period = symbolic::max(periodic ? size : size - 1, 1);
   n.output(0, b.map({size}, [&](Body& body) {
     const Scalar turn = number_of(body, kWide, body.i[0]) / number_of(body, kWide, period);
-    return ir::cast(t, f(body, turn * wide(body, 2 * std::numbers::pi)));
+    const Scalar value = f(body, turn * wide(body, 2 * std::numbers::pi));
+    const Scalar is_single = ir::cast(DType::kBool, body.index(symbolic::equal(size, 1)));
+    return ir::cast(t, periodic ? value : ir::select(is_single, wide(body, 1), value));
   }));
 }
 

@@ -118,8 +118,8 @@ struct PaddingMask {
         const Scalar behind = ir::less_equal(i64(body.load(v, {at.batch})), key);
         if (b.graph().constraints.equal(b.extent(v, 0), batch) == symbolic::Truth::kYes) return behind;
         const Scalar before = ir::less(key, i64(body.load(v, {at.batch + batch})));
-        return logical_or(
-            behind, ir::select(holds(body, symbolic::less(batch, b.extent(v, 0))), before, holds(body, zero_of(b))));
+        return logical_or(behind, ir::select(holds(body, symbolic::equal(b.extent(v, 0), batch * 2)), before,
+                                             holds(body, zero_of(b))));
       }
       case 2: return zero(body.load(v, {broadcast_index(b, at.batch, b.extent(v, 0), batch), at.key}));
       case 3: return zero(body.load(v, {broadcast_index(b, at.batch, b.extent(v, 0), batch), at.query, at.key}));
@@ -135,7 +135,10 @@ PaddingMask padding_mask(Node& n, int k, const AttentionSpec& s, Expr past) {
   const int rank = need_rank(n, k, 1, 4);
   const Expr first = b.extent(m.v, 0);
   if (rank == 1)
-    b.check(symbolic::logical_or(symbolic::equal(first, m.batch), symbolic::equal(first, m.batch * 2)),
+    // Lengths; or ends and starts; or lengths and, for packed tokens, where each row of them begins.
+    b.check(symbolic::logical_or(
+                symbolic::equal(first, m.batch * 3 + 2),
+                symbolic::logical_or(symbolic::equal(first, m.batch), symbolic::equal(first, m.batch * 2))),
             "a mask of {0} numbers for a batch of {1}", {first, m.batch});
   else
     check_broadcast(b, first, m.batch, "batch of the mask");

@@ -59,7 +59,9 @@ std::vector<Item> feed(const std::vector<Port>& inputs, const std::map<std::stri
   }
   for (const auto& [name, tensor] : arrays)
     if (!used.count(name))
-      user_error("{}: '{}' is no input of the model; its inputs are {}", file, name, names(inputs));
+      user_error(
+          "{}: '{}' is no input of the model; its inputs are {} (one that has a value in the file is a constant)", file,
+          name, names(inputs));
   return items;
 }
 

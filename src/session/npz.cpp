@@ -203,6 +203,24 @@ std::string npy_header(const Tensor& t) {
   return head + text;
 }
 
+/// The file that a path leads to, whether it exists or not: links are followed, as if it were opened for writing.
+std::string behind_links(std::string path) {
+  std::error_code error;
+  for (int k = 0; k < 40 && fs::is_symlink(fs::symlink_status(path, error)); ++k) {
+    const fs::path to = fs::read_symlink(path, error);
+    if (error) break;
+    path = to.is_absolute() ? to.string() : (fs::path(path).parent_path() / to).string();
+  }
+  return path;
+}
+
+/// A device or a pipe: it takes bytes, and no other file may take its place.
+bool is_special(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
 std::string temporary_name(const std::string& path) {
   static std::atomic<int> counter{0};
   return path + ".part" + std::to_string(::getpid()) + "." + std::to_string(counter++);
@@ -268,7 +286,9 @@ Arrays read_npz(const std::string& path) {
   return result;
 }
 
-void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& arrays) {
+void write_npz(const std::string& name, const std::vector<std::pair<std::string, Tensor>>& arrays) {
+  const std::string path = behind_links(name);
+  if (is_special(path)) user_error("'{}' is no regular file; give another place for the arrays", name);
   make_parent(path);
   std::string temporary = temporary_name(path);
   int code = 0;
@@ -282,14 +302,14 @@ void write_npz(const std::string& path, const std::vector<std::pair<std::string,
   if (!archive) fail("the file cannot be made");
   std::vector<std::vector<uint8_t>> contents;  // must live until the archive is closed
   contents.reserve(arrays.size());
-  for (const auto& [name, t] : arrays) {
+  for (const auto& [array, t] : arrays) {
     std::string head = npy_header(t);
     std::vector<uint8_t>& bytes = contents.emplace_back(head.begin(), head.end());
     const auto* data = static_cast<const uint8_t*>(t.data);
     bytes.insert(bytes.end(), data, data + t.bytes());
     zip_source_t* source = zip_source_buffer(archive, bytes.data(), bytes.size(), 0);
     zip_int64_t index =
-        source ? zip_file_add(archive, (name + ".npy").c_str(), source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8) : -1;
+        source ? zip_file_add(archive, (array + ".npy").c_str(), source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8) : -1;
     if (index < 0 || zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0) != 0)
       fail(zip_strerror(archive));
   }
@@ -315,20 +335,23 @@ std::vector<uint8_t> read_file(const std::string& path) {
   return bytes;
 }
 
-void write_file_atomically(const std::string& path, std::span<const uint8_t> bytes) {
+void write_file_atomically(const std::string& name, std::span<const uint8_t> bytes) {
+  const std::string path = behind_links(name);
+  const bool through = is_special(path);
   make_parent(path);
-  std::string temporary = temporary_name(path);
+  const std::string temporary = through ? path : temporary_name(path);
   {
     std::ofstream out(temporary, std::ios::binary);
     out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     out.flush();
     if (!out) {
+      const int why = errno;
       std::error_code ignored;
-      fs::remove(temporary, ignored);
-      user_error("'{}' cannot be written: {}", path, std::strerror(errno));
+      if (!through) fs::remove(temporary, ignored);
+      user_error("'{}' cannot be written: {}", path, std::strerror(why));
     }
   }
-  finish(temporary, path);
+  if (!through) finish(temporary, path);
 }
 
 }  // namespace stax::session

@@ -228,6 +228,38 @@ TEST(Model, allocation_callback_gets_shapes_that_data_decides) {
   EXPECT_EQ(shapes[0], (Shape{1, 0}));
 }
 
+TEST(Model, allocation_callback_may_not_give_memory_twice) {
+  Model m = load("nonzero.onnx");
+  std::vector<float> x{0, 2, 0, 3, 4, 0};
+  std::vector<char> memory(1000);
+  const Error e = error_of([&] {
+    m.run({view(x.data(), {6})}, [&](size_t, DType, std::span<const int64_t>) -> void* { return memory.data(); });
+  });
+  EXPECT_TRUE(has(e.problem(), "is given memory that output") && has(e.how(), "callback")) << e.what();
+}
+
+TEST(Model, of_which_nothing_is_left_says_so) {
+  Model m = load("dense.onnx");
+  const Model other = std::move(m);
+  std::vector<float> x(4);
+  const std::vector<std::function<void()>> uses = {
+      [&] { m.run({view(x.data(), {1, 4})}); },
+      [&] { (void)m.inputs(); },
+      [&] { (void)m.outputs(); },
+      [&] { (void)m.input("x"); },
+      [&] { (void)m.warnings(); },
+      [&] { (void)m.statistics(); },
+      [&] { m.compile_to("nowhere.stax"); },
+      [&] { m.output_shapes({view(x.data(), {1, 4})}); },
+      [&] { m.run_values(std::vector<stax::Input>{view(x.data(), {1, 4})}); }};
+  for (const auto& use : uses) {
+    const Error e = error_of(use);
+    EXPECT_EQ(e.kind(), ErrorKind::kUser);
+    EXPECT_TRUE(has(e.problem(), "moved from")) << e.what();
+  }
+  EXPECT_EQ(other.inputs().size(), 1u);
+}
+
 TEST(Model, what_the_callback_throws_passes_through) {
   Model m = load("nonzero.onnx");
   std::vector<float> x{1, 0, 1};

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """stax compile: a file that runs as the model does, and is never trusted."""
+import os
 import sys
+import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -102,6 +104,33 @@ def test_nothing_is_left_where_compiling_fails(folder):
     h.stax("compile", good, "-o", folder / "out.stax", "--dim", "m=1..2").expect(1, "'m'", "n")
     h.stax("compile", good, "-o", "/proc/none/out.stax").expect(1, "/proc/none")
     assert sorted(p.name for p in folder.iterdir()) == ["bad.onnx", "m.onnx"]
+
+
+def test_no_file_that_is_read_is_overwritten(folder):
+    model = h.save(h.model([h.node("Relu", "x", "y")], {"x": (h.FLOAT, ["n"])}, ["y"]), folder / "m.onnx")
+    before = model.read_bytes()
+    np.savez(folder / "a.npz", x=np.ones(3, np.float32))
+    (folder / "link").symlink_to(model)
+    for command in (["compile", model, "-o", model], ["compile", model, "-o", folder / "link"], ["run", model, "--inputs", folder / "a.npz", "--json", model],
+                    ["bench", model, "--json", model], ["report", model, "-o", model], ["doctor", model, "--at", "n=4", "--json", model]):
+        h.stax(*command).expect(1, "would overwrite", "m.onnx")
+        assert model.read_bytes() == before
+
+
+def test_links_are_followed_and_pipes_written_into(folder):
+    model = h.save(h.model([h.node("Relu", "x", "y")], {"x": (h.FLOAT, ["n"])}, ["y"]), folder / "m.onnx")
+    (folder / "there").mkdir()
+    (folder / "link.stax").symlink_to("there/m.stax")
+    h.stax("compile", model, "-o", folder / "link.stax").expect(0)
+    assert (folder / "link.stax").is_symlink() and (folder / "there" / "m.stax").is_file()
+    # No file takes the place of a pipe: who reads it gets the bytes.
+    os.mkfifo(folder / "pipe")
+    got = []
+    reader = threading.Thread(target=lambda: got.append((folder / "pipe").read_bytes()))
+    reader.start()
+    h.stax("compile", model, "-o", folder / "pipe").expect(0)
+    reader.join(60)
+    assert got == [(folder / "there" / "m.stax").read_bytes()] and (folder / "pipe").is_fifo()
 
 
 def test_text_of_the_tensor_ir_is_a_model(folder):

@@ -71,6 +71,13 @@ case("pool-of-nothing", "float[n, c, k] x => float[n, c, l] y, float[n, c, l] z"
      {"x": none(1, 1, 0)}, {"y": f([[0]]), "z": f([[-INF]])})
 case("no-window", "float[n, c, k] x => float[n, c, l] y", "y = MaxPool<kernel_shape=[2]>(x)", {"x": none(1, 1, 1)}, {"y": none(1, 1, 0)})
 case("det-of-nothing", "float[b, n, n] x => float[b] y", "y = Det(x)", {"x": none(2, 0, 0)}, {"y": f(1, 1)})
+for op in ("HannWindow", "HammingWindow", "BlackmanWindow"):
+    case("window-of-one", "int64 n => float[k] y", f"y = {op}<periodic=0>(n)", {"n": of(np.int64, 1).reshape(())}, {"y": f(1)})
+for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
+    ones = ", ".join(["1"] * gates)
+    case("recurrence-of-nothing", "float[t, b, 1] x, int32[b] l, float[1, b, 1] h => float[t, d, b, u] y, float[d, b, u] z",
+         f"w = Constant<value = float[1, {gates}, 1] {{{ones}}}>()\ny, z = {op}<hidden_size=1>(x, w, w, , l, h)",
+         {"x": none(2, 1, 1), "l": of(np.int32, 0), "h": f([[3]])}, {"y": none(2, 1, 1, 1), "z": f([[3]])})
 case("no-trips", "int64 t, bool c, float[n] x => float[n] y, float[k, n] z",
      "y, z = Loop(t, c, x) <body = b (int64 i, bool ci, float[n] v) => (bool co, float[n] vo, float[n] so) {\n"
      "co = Identity(ci)\nvo = Add(v, v)\nso = Identity(vo) }>",
