@@ -70,7 +70,39 @@ std::string CKernel::index_in(Expr e, bool wide) {
   return i.wide == wide ? i.text : fmt::format("({}){}", index_type(wide), i.text);
 }
 
+// Modulo 2^32: sums and products whose parts may leave int although the whole does not.
+std::string CKernel::wrapping(Expr e) {
+  if (e.is_constant()) return fmt::format("{}u", static_cast<uint32_t>(e.constant()));
+  const bool is_sum = e.kind() == ExprKind::kAdd;
+  if ((!is_sum && e.kind() != ExprKind::kMul) || find_index(e) != nullptr) return "(u32)" + index(e).text;
+  std::vector<Expr> parts(e.args().begin(), e.args().end());
+  if (is_sum) std::stable_partition(parts.begin(), parts.end(), [](Expr t) { return !is_negative_term(t); });
+  std::string text;
+  for (Expr a : parts) {
+    const bool negative = is_sum && is_negative_term(a) && !text.empty();
+    text += (text.empty() ? "" : negative ? " - " : is_sum ? " + " : " * ") + wrapping(negative ? -a : a);
+  }
+  return "(" + text + ")";
+}
+
+// Not of what advances by steps in a loop: compilers see the steps only where no part of the sum wraps.
+std::vector<QuotientTerm> CKernel::quotients(Expr e) const {
+  if (wide_ || e.kind() != ExprKind::kAdd) return {};
+  for (Expr s : symbolic::free_symbols(e)) {
+    const bool is_index =
+        s == kernel_.thread || std::ranges::find(kernel_.block_index, s) != std::ranges::end(kernel_.block_index);
+    if (s.symbol().kind == symbolic::SymbolKind::kLoop && !is_index && symbolic::affine_in(e, s)) return {};
+  }
+  return by_quotients(kernel_, e);
+}
+
 CKernel::Index CKernel::sum(Expr e) {
+  std::string wrapped;
+  for (const QuotientTerm& t : quotients(e)) {
+    wrapped += (wrapped.empty() ? "" : " + ") + wrapping(t.value);
+    if (!t.coefficient.is_constant(1)) wrapped += " * " + wrapping(t.coefficient);
+  }
+  if (!wrapped.empty()) return {"((int)(" + wrapped + "))", false};
   std::vector<Expr> terms(e.args().begin(), e.args().end());
   std::stable_partition(terms.begin(), terms.end(), [](Expr t) { return !is_negative_term(t); });
   std::string text;
@@ -183,7 +215,7 @@ std::string CKernel::truth(Expr e) {
 void CKernel::name_divisions(const thread::Stmt& body) {
   std::unordered_set<const symbolic::ExprNode*> seen;
   const auto consider = [&](Expr e) {
-    if (!seen.insert(e.node()).second || !is_division(e) || find_index(e) != nullptr) return;
+    if (!is_division(e) || find_index(e) != nullptr) return;
     const std::vector<Expr> symbols = symbolic::free_symbols(e);
     if (!std::all_of(symbols.begin(), symbols.end(), [&](Expr s) { return is_known(s); })) return;
     const auto give_name = [&](Expr division) {
@@ -197,10 +229,19 @@ void CKernel::name_divisions(const thread::Stmt& body) {
       give_name(symbolic::floordiv(e.args()[0], e.args()[1]));
     give_name(e);
   };
-  const auto look = [&](Expr root) {
-    if (root && !seen.contains(root.node())) symbolic::visit(root, consider);
+  const auto look = [&](const auto& self, Expr e) -> void {
+    if (!seen.insert(e.node()).second) return;
+    const std::vector<QuotientTerm> terms = quotients(e);
+    for (const QuotientTerm& t : terms) self(self, t.value), self(self, t.coefficient);
+    if (terms.empty())
+      for (Expr a : e.args()) self(self, a);
+    consider(e);
   };
-  thread::visit(body, [&](const thread::Stmt& s) { thread::for_each_index(*s, look); });
+  thread::visit(body, [&](const thread::Stmt& s) {
+    thread::for_each_index(*s, [&](Expr root) {
+      if (root) look(look, root);
+    });
+  });
 }
 
 }  // namespace stax::emit

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emit/c_family.h"
+#include "emit/quotient_sum.h"
 
 namespace stax::emit {
 
@@ -47,6 +48,8 @@ class CKernel {
   std::string truth(Expr e);                // as a condition
   std::string divided(Expr e);
   Index sum(Expr e);
+  std::string wrapping(Expr e);
+  std::vector<QuotientTerm> quotients(Expr e) const;
   Index computed(Expr e);
   bool is_division(Expr e) const;
   /// Names for the divisions of a body that can be computed now.

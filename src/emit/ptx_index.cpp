@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numeric>
 
 #include "emit/quotient_sum.h"
 #include "support/error.h"
@@ -35,6 +36,28 @@ Expr negated(Expr e) {
   if (e.kind() != ExprKind::kAdd) return {};
   Expr other = 1 - e;
   return other.kind() != ExprKind::kAdd && is_truth(other) ? other : Expr{};
+}
+
+int64_t constant_factor(Expr e) {
+  if (e.is_constant()) return e.constant();
+  if (e.kind() != ExprKind::kMul || !e.args().back().is_constant()) return 1;
+  return e.args().back().constant();
+}
+
+// A sum of multiples of `factor`, divided by it; nothing if its terms have none in common.
+Expr without_common_factor(Expr sum, int64_t& factor) {
+  if (sum.kind() != ExprKind::kAdd) return {};
+  factor = 0;
+  for (Expr term : sum.args()) factor = std::gcd(factor, constant_factor(term));
+  if (factor <= 1) return {};
+  Expr result = sum.table().constant(0);
+  for (Expr term : sum.args()) {
+    Expr quotient = sum.table().constant(constant_factor(term) / factor);
+    if (!term.is_constant())
+      for (size_t i = 0; i + 1 < term.args().size(); ++i) quotient = quotient * term.args()[i];
+    result = result + quotient;
+  }
+  return result;
 }
 
 }  // namespace
@@ -73,6 +96,12 @@ std::vector<Expr> IndexEmitter::by_level(std::span<const Expr> args) const {
   return sorted;
 }
 
+const Operand* IndexEmitter::find(Expr e) const {
+  for (size_t d = values_.size(); d-- > 0;)
+    if (const auto known = values_[d].find(e.node()); known != values_[d].end()) return &known->second;
+  return nullptr;
+}
+
 Operand IndexEmitter::value(Expr e) {
   if (e.is_constant()) return integer(e.constant());
   if (e.is_symbol()) {
@@ -80,8 +109,7 @@ Operand IndexEmitter::value(Expr e) {
     STAX_ASSERT(found != symbols_.end(), "{} has no value here", e.str());
     return found->second;
   }
-  for (size_t d = values_.size(); d-- > 0;)
-    if (const auto known = values_[d].find(e.node()); known != values_[d].end()) return known->second;
+  if (const Operand* known = find(e)) return *known;
   Operand result = compute(e);
   // A quotient of wide numbers may be a narrow one.
   if (is_narrow(e) && result.is_reg() && result.cls == Class::kB64)
@@ -458,8 +486,13 @@ Operand IndexEmitter::pointer(int slot, Operand base, int size, Expr index) {
       else
         result = b_.pure(cls, "add.s32", {base, integer(x.value * size)});
     } else if (is_narrow(inner) && !inner.is_constant()) {
+      int64_t scale = 1;
+      if (Expr part = without_common_factor(inner, scale); part && find(part) != nullptr && find(inner) == nullptr)
+        inner = part;
+      else
+        scale = 1;
       // As in `beside`.
-      result = b_.pure(cls, "add.s64", {base, b_.pure(cls, "mul.wide.s32", {value(inner), integer(size)})});
+      result = b_.pure(cls, "add.s64", {base, b_.pure(cls, "mul.wide.s32", {value(inner), integer(size * scale)})});
     } else {
       const Operand x = value64(inner);
       result = b_.pure(cls, "add.s64", {base, times(x, size, true)});

@@ -61,6 +61,7 @@ class IndexEmitter {
   Operand times(Operand x, int64_t factor, bool wide);
   Operand plus_product(Operand sum, symbolic::Expr term, bool wide);
   Operand ring(symbolic::Expr e, bool wide) { return wide ? value64(e) : low32(e); }
+  const Operand* find(symbolic::Expr e) const;  // a value that has been computed
   Operand division(symbolic::Expr e);
   Operand divide(symbolic::Expr a, symbolic::Expr b, bool wide);
   Operand divide_by_constant(symbolic::Expr a, int64_t d, bool wide);
