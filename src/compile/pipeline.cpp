@@ -32,6 +32,10 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   // What takes an order on one thread, in forms without one. Not for CPUs, where the order costs nothing.
   if (!on_cpu) run_pass("rank_top_k", tensor::rank_top_k, graph, context);
   if (!on_cpu) run_pass("gather_scatters", tensor::gather_scatters, graph, context);
+  // Functions of one byte as tables. After axes were moved, which is done to each step. Not for GPUs, where a look-up takes as long as a function.
+  if (on_cpu) run_pass("tabulate_bytes", tensor::tabulate_bytes, graph, context);
+  // What led to tables would count as readers.
+  run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
   // Quantized products as dot products of bytes. Before layouts, which pack what the kernel will read.
   run_pass("expand_zero_points", tensor::expand_zero_points, graph, context);
   // The other 8-bit products as floats where that is exact. Before layouts, which pack what the kernel will read.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <numeric>
 
 #include "native/kernel.h"
 #include "support/error.h"
@@ -225,6 +228,54 @@ Value* KernelEmitter::load(const Place& place) {
     result = b_.CreateInsertElement(result, element, static_cast<uint64_t>(lane));
   }
   return lanes_.from_memory(t, result);
+}
+
+// The table is four registers of 32-bit words. Two instructions choose a word each, one from either half by five bits of the index; of the two the
+// highest bit chooses, and the lowest two the byte.
+Value* KernelEmitter::byte_entry(Scalar s) {
+  constexpr int kLanes = 16;
+  const loop::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s->slot)];
+  if (!lanes_.machine().entries || vector_ == nullptr || ir::byte_size(s->dtype) != 1 || s->dtype == DType::kBool ||
+      buffer.extents.size() != 1 || !buffer.extents[0].is_constant(256) || !buffer.strides.empty() ||
+      s->args[0]->kind != ir::ScalarKind::kCast || s->args[0]->args[0]->dtype != DType::kU8)
+    return nullptr;
+  Value* index = scalar(s->args[0]->args[0]);
+  const int width = Lanes::lanes_of(index);
+  if (width == 0 || storage_[static_cast<size_t>(s->slot)].lanes != 0) return nullptr;
+  Value* pointer = storage_[static_cast<size_t>(s->slot)].pointer;
+  llvm::Type* words = lanes_.with_lanes(b_.getInt32Ty(), kLanes);
+  Value* table[4] = {};
+  for (int k = 0; k < 4; ++k) {
+    Value* at = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), pointer, static_cast<uint64_t>(64 * k));
+    table[k] = tag(b_.CreateAlignedLoad(words, at, llvm::Align(1)), s->slot);
+  }
+  const auto word = [&](int half, Value* at) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_d_512, {},
+                              {table[2 * half], at, table[2 * half + 1]});
+  };
+  std::vector<Value*> parts;
+  for (int from = 0; from < width; from += kLanes) {
+    std::vector<int> own;
+    for (int lane = 0; lane < kLanes; ++lane) own.push_back(std::min(from + lane, width - 1));
+    Value* place = b_.CreateZExt(b_.CreateShuffleVector(index, own), words);
+    Value* at = b_.CreateLShr(place, 2);
+    Value* above = b_.CreateICmpUGE(place, lanes_.integer(words, 128));
+    Value* chosen = b_.CreateSelect(above, word(1, at), word(0, at));
+    Value* shift = b_.CreateShl(b_.CreateAnd(place, lanes_.integer(words, 3)), 3);
+    parts.push_back(b_.CreateTrunc(b_.CreateLShr(chosen, shift), lanes_.with_lanes(b_.getInt8Ty(), kLanes)));
+  }
+  while (parts.size() > 1) {
+    std::vector<Value*> pairs;
+    for (size_t k = 0; k + 1 < parts.size(); k += 2) {
+      std::vector<int> all(2 * static_cast<size_t>(Lanes::lanes_of(parts[k])));
+      std::iota(all.begin(), all.end(), 0);
+      pairs.push_back(b_.CreateShuffleVector(parts[k], parts[k + 1], all));
+    }
+    parts = pairs;
+  }
+  std::vector<int> first(static_cast<size_t>(width));
+  std::iota(first.begin(), first.end(), 0);
+  return b_.CreateShuffleVector(parts[0], first);
 }
 
 // An element of a padded tensor. Where the address is a choice, no iteration branches, and what is chosen stays the same in loops along what is not

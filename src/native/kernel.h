@@ -149,6 +149,7 @@ class KernelEmitter {
   llvm::Value* address_of(const Place& place);  // of the first lane
   llvm::Value* lane_addresses(const Place& place);
   llvm::Value* load(const Place& place);
+  llvm::Value* byte_entry(Scalar s);  // of a table of 256 bytes that fits registers; null: not of that form
   void store(const Place& place, llvm::Value* v);  // v in registers
   llvm::Value* tag(llvm::Value* access, int slot);
   llvm::Value* reversed(llvm::Value* v);

@@ -130,7 +130,9 @@ Value* KernelEmitter::compute(Scalar s) {
   switch (s->kind) {
     case ScalarKind::kConstant: return lanes_.constant(s->dtype, 0, *s.node());
     case ScalarKind::kIndex: return index_value(s->index);
-    case ScalarKind::kLoad: return load(place_of(s->slot, s->args));
+    case ScalarKind::kLoad:
+      if (Value* entry = byte_entry(s)) return entry;
+      return load(place_of(s->slot, s->args));
     case ScalarKind::kAccumulator: internal_error("an accumulator outside of an epilogue");
     case ScalarKind::kCast:
       if (s->dtype == DType::kBool && s->args[0]->kind == ScalarKind::kIndex) return truth(s);

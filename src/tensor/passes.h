@@ -33,6 +33,10 @@ bool contract_quantized(Graph& graph);
 //   requires: products before their epilogues, so that every value has few readers.
 bool move_channels_last(Graph& graph);
 
+// tabulate_bytes: bytes that are computed point by point from one tensor of bytes, by more than a look-up costs, as elements of a table of 256 results.
+//   ensures: the index of such an element is a u8, cast to i64. Leaves the steps it replaces behind, and tables that are not folded yet.
+bool tabulate_bytes(Graph& graph);
+
 // expand_zero_points: contractions of bytes, (a - za) * (w - zw), as sums of plain products of u8 and i8 (tensor/byte_dot.h) with the zero points'
 //   part subtracted from the sum. ensures: such a contraction's u8 operand is contiguous along a reduction of whole groups.
 bool expand_zero_points(Graph& graph);
