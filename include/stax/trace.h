@@ -174,7 +174,7 @@ STAX_API Var softmax(const Operand& x, int axis = -1);
 STAX_API Var layer_norm(const Operand& x, const Operand& scale, const Operand& bias, double epsilon = 1e-5);
 
 using Axes = std::vector<int>;
-/// Over the given axes; none given: over all. Those axes go, or keep an extent of 1. Of nothing: sum 0, mean 0, max
+/// Over the given axes; none given: over all. Those axes go, or keep an extent of 1. Of nothing: sum 0, mean NaN, max
 /// and min the lowest and highest value of the type (-infinity, infinity).
 STAX_API Var sum(const Operand& x, const Axes& axes = {}, bool keep_axes = false);
 STAX_API Var mean(const Operand& x, const Axes& axes = {}, bool keep_axes = false);

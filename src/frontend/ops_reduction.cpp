@@ -179,12 +179,11 @@ void import_reduce_sum(Node& n) {
   reduce(n, {Combiner::kSum, sum_accumulator(t), {}, cast_to(t)});
 }
 
-/// Of nothing: 0, as bags of embeddings want it. The text leaves it open.
 void import_reduce_mean(Node& n) {
   const DType t = n.dtype();
   const DType sum = ir::is_float(t) ? sum_accumulator(t) : t == DType::kU64 ? t : DType::kI64;
   reduce(n, {Combiner::kSum, sum, {}, [t, sum](Body& body, Scalar a, Expr count) {
-               return ir::cast(t, a / number_of(body, sum, symbolic::max(count, 1)));
+               return ir::cast(t, a / number_of(body, sum, count));
              }});
 }
 

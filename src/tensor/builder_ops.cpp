@@ -286,8 +286,8 @@ Value* Builder::mean(Value* v, const std::vector<int>& axes, bool keep_dims) {
   const DType t = v->type.dtype;
   std::vector<Expr> reduced;
   for (const int axis : normalized_axes(axes, v->type.static_rank())) reduced.push_back(v->type.extents[axis]);
-  // The mean of nothing is 0 / 1.
-  const Expr count = symbolic::max(product(reduced), 1);
+  const Expr count = product(reduced);
+  // The mean of nothing is 0 / 0.
   const DType accumulate = !ir::is_float(t) ? DType::kI64 : accumulator_of(t) == t ? DType::kF64 : DType::kF32;
   return reduce_axes(Combiner::kSum, v, axes, keep_dims, accumulate, [&](Body& body, Scalar sum) {
     return scalars().cast(t, sum / scalars().cast(accumulate, body.index(count)));

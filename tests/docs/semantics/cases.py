@@ -49,7 +49,7 @@ def none(*extents, dtype=np.float32):
 
 # ---- nothing to combine
 
-for op, value in [("ReduceSum", 0), ("ReduceProd", 1), ("ReduceMax", -INF), ("ReduceMin", INF), ("ReduceMean", 0), ("ReduceL1", 0), ("ReduceL2", 0),
+for op, value in [("ReduceSum", 0), ("ReduceProd", 1), ("ReduceMax", -INF), ("ReduceMin", INF), ("ReduceMean", NAN), ("ReduceL1", 0), ("ReduceL2", 0),
                   ("ReduceSumSquare", 0), ("ReduceLogSum", -INF), ("ReduceLogSumExp", -INF)]:
     case("reduce-nothing", "float[n, k] x => float[n] y", f"a = Constant<value_ints=[1]>()\ny = {op}<keepdims=0>(x, a)", {"x": none(2, 0)}, {"y": f(value, value)})
 for op, value in [("ReduceSum", 0), ("ReduceProd", 1), ("ReduceMax", -2**63), ("ReduceMin", 2**63 - 1), ("ReduceMean", 0)]:
@@ -68,7 +68,7 @@ case("product-of-nothing", "float[i, j] x, float[k, j] w => float[k, i] y", 'y =
 case("softmax-of-nothing", "float[n, k] x => float[n, k] y", "y = Softmax(x)", {"x": none(3, 0)}, {"y": none(3, 0)})
 case("norm-of-nothing", "float[n, k] x, float[k] s => float[n, k] y", "y = LayerNormalization(x, s)", {"x": none(2, 0), "s": none(0)}, {"y": none(2, 0)})
 case("pool-of-nothing", "float[n, c, k] x => float[n, c, l] y, float[n, c, l] z", "y = GlobalAveragePool(x)\nz = GlobalMaxPool(x)",
-     {"x": none(1, 1, 0)}, {"y": f([[0]]), "z": f([[-INF]])})
+     {"x": none(1, 1, 0)}, {"y": f([[NAN]]), "z": f([[-INF]])})
 case("no-window", "float[n, c, k] x => float[n, c, l] y", "y = MaxPool<kernel_shape=[2]>(x)", {"x": none(1, 1, 1)}, {"y": none(1, 1, 0)})
 case("det-of-nothing", "float[b, n, n] x => float[b] y", "y = Det(x)", {"x": none(2, 0, 0)}, {"y": f(1, 1)})
 for op in ("HannWindow", "HammingWindow", "BlackmanWindow"):

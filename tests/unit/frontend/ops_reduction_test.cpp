@@ -42,7 +42,7 @@ TEST(Reduction, NeutralElements) {
   expect_tensor(apply("ReduceProd", {none, axis}), {2, 1}, {1, 1});
   expect_tensor(apply("ReduceMax", {none, axis}), {2, 1}, {-kInf, -kInf});
   expect_tensor(apply("ReduceMin", {none, axis}), {2, 1}, {kInf, kInf});
-  expect_tensor(apply("ReduceMean", {none, axis}), {2, 1}, {0, 0});
+  expect_tensor(apply("ReduceMean", {none, axis}), {2, 1}, {kNan, kNan});
   expect_tensor(apply("ReduceLogSumExp", {none, axis}), {2, 1}, {-kInf, -kInf});
   expect_tensor(apply("ReduceMax", {tensor_of(DType::kI32, {0}, {}), ints({0})}), {1}, {-2147483648.0});
   expect_tensor(apply("ReduceMax", {bools({0}, {}), ints({0})}), {1}, {0});
