@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdio>
+#include <mutex>
+#include <set>
 
 #include "compile/pipeline.h"
 #include "compile/repro.h"
@@ -47,10 +49,6 @@ Repro repro_of(std::string_view pass, const char* what, const tensor::Graph& lef
   repro.model = "// as the pass left it; what it got is not known any more\n" + printed(left);
   return repro;
 }
-
-}  // namespace
-
-namespace {
 
 /// What STAX_DISABLE names and nothing has asked for yet.
 struct Unasked {
