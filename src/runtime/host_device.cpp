@@ -19,7 +19,10 @@ std::string HostDevice::name() const { return "host"; }
 void* HostDevice::allocate(size_t bytes) {
   if (bytes < kMappedFrom) return std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return data == MAP_FAILED ? nullptr : data;
+  if (data == MAP_FAILED) return nullptr;
+  // Kernels walk through large blocks with strides: few, large pages have their addresses translated in time. A wish: systems without them ignore it.
+  ::madvise(data, bytes, MADV_HUGEPAGE);
+  return data;
 }
 void HostDevice::release(void* data, size_t bytes) {
   if (bytes < kMappedFrom)
