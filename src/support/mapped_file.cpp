@@ -41,6 +41,8 @@ MappedBytes map_file(const std::string& path, int64_t offset, std::optional<int6
   const size_t mapped = static_cast<size_t>(wanted + skip);
   void* base = mmap(nullptr, mapped, PROT_READ, MAP_PRIVATE, file.number, offset - skip);
   if (base == MAP_FAILED) user_error("{}: {} bytes of it cannot be mapped: {}", path, wanted, std::strerror(errno));
+  // Weights are read through from end to end in each call. A wish: what is not in the page cache yet is read in large pages where the system has them.
+  ::madvise(base, mapped, MADV_HUGEPAGE);
   result.data = std::shared_ptr<void>(static_cast<char*>(base) + skip, [base, mapped](void*) { munmap(base, mapped); });
   return result;
 }
