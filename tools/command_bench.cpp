@@ -69,9 +69,7 @@ int bench(const BenchOptions& o) {
   if (int{!o.sweeps.empty()} + int{!o.inputs.empty()} + int{!o.shapes.empty()} > 1)
     user_error("--sweep, --shapes and --inputs say each what to call; give one of them");
   if (o.device != "cpu") unsupported("bench measures device cpu; device '{}' has stax doctor", o.device);
-  std::vector<std::string> read = o.inputs;
-  read.push_back(o.model);
-  refuse_to_overwrite(o.json_file, read);
+  refuse_to_overwrite(o.json_file, o.model, o.inputs);
   session::SessionOptions options;
   options.device = o.device;
   options.dims = parse_dims(o.dims);

@@ -16,7 +16,7 @@ struct CompileOptions {
 };
 
 int compile_command(const CompileOptions& o) {
-  refuse_to_overwrite(o.output, {o.model});
+  refuse_to_overwrite(o.output, o.model);
   const ir::Target& target = ir::find_target(o.target);
   auto graph = session::load_graph(o.model, parse_dims(o.dims));
   for (const std::string& w : graph->warnings) std::fprintf(stderr, "stax: warning: %s\n", w.c_str());

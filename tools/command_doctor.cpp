@@ -55,7 +55,7 @@ int doctor(const DoctorFlags& o) {
   const ir::Target& target = ir::find_target(o.target);
   if (!target.is_gpu)
     user_error("--target {} is no GPU; name one such as cuda:sm_90a, hip:gfx942 or opencl", target.name);
-  refuse_to_overwrite(o.json_file, {o.model});
+  refuse_to_overwrite(o.json_file, o.model);
   const std::map<std::string, int64_t> at = parse_at(o.at);
   auto graph = session::load_graph(o.model, parse_dims(o.dims));
   compile::PassContext passes;

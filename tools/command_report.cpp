@@ -27,9 +27,7 @@ int report(const ReportOptions& o) {
   if (o.threads < 0) user_error("--threads must be at least 1, or 0 for all cores");
   if (int{!o.sweeps.empty()} + int{!o.inputs.empty()} + int{!o.shapes.empty()} > 1)
     user_error("--sweep, --shapes and --inputs say each what to call; give one of them");
-  std::vector<std::string> read = o.inputs;
-  read.push_back(o.model);
-  refuse_to_overwrite(o.page, read);
+  refuse_to_overwrite(o.page, o.model, o.inputs);
   session::SessionOptions options;
   options.dims = parse_dims(o.dims);
   options.threads = o.threads;

@@ -99,9 +99,7 @@ void check(const RunOptions& o) {
   if (o.inputs.empty()) user_error("no input files; give at least one with --inputs a.npz");
   if (o.repeat < 1 || o.warmup < 0) user_error("--repeat must be at least 1 and --warmup at least 0");
   if (o.threads < 0) user_error("--threads must be at least 1, or 0 for all cores");
-  std::vector<std::string> read = o.inputs;
-  read.push_back(o.model);
-  for (const std::string& output : {o.json_file, o.record}) refuse_to_overwrite(output, read);
+  for (const std::string& output : {o.json_file, o.record}) refuse_to_overwrite(output, o.model, o.inputs);
   if (o.check < 0) user_error("--check must be at least 1: every so many calls one is checked");
 }
 

@@ -32,7 +32,7 @@ void add_completion(CLI::App& app, std::map<CLI::App*, Action>& actions);
 void report_finding(const std::string& what, const bisect::Finding& finding);
 
 /// UserError where a file to be written is one of those that are read.
-void refuse_to_overwrite(const std::string& output, const std::vector<std::string>& read);
+void refuse_to_overwrite(const std::string& output, const std::string& model, std::vector<std::string> inputs = {});
 
 /// "batch=1..8", "batch=4", several of them; UserError otherwise.
 std::map<std::string, frontend::DimRange> parse_dims(const std::vector<std::string>& texts);

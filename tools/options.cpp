@@ -15,9 +15,10 @@ int64_t number(const std::string& text, const std::string& whole) {
 
 }  // namespace
 
-void refuse_to_overwrite(const std::string& output, const std::vector<std::string>& read) {
+void refuse_to_overwrite(const std::string& output, const std::string& model, std::vector<std::string> inputs) {
   std::error_code none;
-  for (const std::string& file : read)
+  inputs.push_back(model);
+  for (const std::string& file : inputs)
     if (std::filesystem::equivalent(output, file, none))
       user_error("'{}' would overwrite '{}', which is read; give another name", output, file);
 }

@@ -32,6 +32,14 @@ bool is_kept_for(const Op& op, Expr condition) {
 
 }  // namespace
 
+std::vector<Op*> ops_of(Graph& graph, OpKind kind) {
+  std::vector<Op*> found;
+  for_each_op(graph.body, [&](Op& op) {
+    if (op.kind() == kind) found.push_back(&op);
+  });
+  return found;
+}
+
 bool compute_otherwise(Op& op, Expr condition, const std::function<std::vector<Value*>(Builder&)>& build) {
   Block& block = *op.block;
   Graph& graph = *block.graph;

@@ -7,6 +7,9 @@
 
 namespace stax::tensor {
 
+/// The ops of that kind, in blocks, too, at this moment.
+std::vector<Op*> ops_of(Graph& graph, OpKind kind);
+
 /// Puts what `build` makes (a value for each result) in the op's place where `condition` holds, and keeps the op elsewhere: an If where only the call
 /// knows. The op defines no symbols. Returns whether anything changed; `op` may be gone then.
 bool compute_otherwise(Op& op, Expr condition, const std::function<std::vector<Value*>(Builder&)>& build);

@@ -138,12 +138,8 @@ class Gathered {
 }  // namespace
 
 bool gather_scatters(Graph& graph) {
-  std::vector<Op*> found;
-  for_each_op(graph.body, [&](Op& op) {
-    if (op.kind() == OpKind::kScatter) found.push_back(&op);
-  });
   bool changed = false;
-  for (Op* op : found) {
+  for (Op* op : ops_of(graph, OpKind::kScatter)) {
     const Scatter scatter = *op->as<Scatter>();
     if (scatter.mode != Combiner::kNone && op->result()->type.dtype == DType::kBool) continue;
     const Gathered gathered(scatter, op->operands);

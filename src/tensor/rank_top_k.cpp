@@ -69,12 +69,8 @@ std::vector<Value*> build(Builder& b, Value* x, const TopK& top, const std::vect
 }  // namespace
 
 bool rank_top_k(Graph& graph) {
-  std::vector<Op*> found;
-  for_each_op(graph.body, [&](Op& op) {
-    if (op.kind() == OpKind::kTopK) found.push_back(&op);
-  });
   bool changed = false;
-  for (Op* op : found) {
+  for (Op* op : ops_of(graph, OpKind::kTopK)) {
     const TopK top = *op->as<TopK>();
     Value* x = op->operands[0];
     const std::vector<Expr> results = op->result()->type.extents;
