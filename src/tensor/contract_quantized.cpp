@@ -24,8 +24,6 @@ namespace {
 using ir::ScalarKind;
 using ir::ScalarOp;
 
-bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
-
 /// (integers, the element less its zero point, in i32) * scale.
 struct Dequantized {
   Scalar integers, scale, load;

@@ -27,8 +27,6 @@ namespace {
 using ir::ScalarKind;
 using ir::ScalarOp;
 
-bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
-
 bool mentions(Scalar x, Expr var) {
   bool found = false;
   visit(x, [&](Scalar node) { found |= node->kind == ScalarKind::kIndex && symbolic::depends_on(node->index, var); });

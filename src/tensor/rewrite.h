@@ -43,6 +43,9 @@ struct Source {
 };
 Source source_of(Value* v);
 
+/// Of quantized values.
+inline bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
 /// Whether the elements are known when the program is compiled.
 bool is_constant(const Value* v);
 

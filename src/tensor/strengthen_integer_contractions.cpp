@@ -24,8 +24,6 @@ using ir::ScalarOp;
 constexpr double kExact = 1 << 24;
 constexpr double kMostActivation = 255;  // |a - zero point| for two bytes
 
-bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
-
 const Literal* literal_of(const Value* v) {
   while (v->producer != nullptr && v->producer->kind() == OpKind::kReshape) v = v->producer->operands[0];
   const Constant* c = v->producer != nullptr ? v->producer->as<Constant>() : nullptr;

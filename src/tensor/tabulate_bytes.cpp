@@ -24,8 +24,6 @@ constexpr int64_t kBytes = 256;
 // What a look-up pays for: more than one quantization, or a transcendental function.
 constexpr int kLeastWeight = 24;
 
-bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
-
 /// table[root[i]] in the place of the element i.
 struct Function {
   Value* root = nullptr;
