@@ -209,6 +209,11 @@ int dump(const DumpOptions& o) {
       user_error("unknown stage '{}'{}; known ones are {}", s, meant(s, {kKnown.begin(), kKnown.end()}),
                  fmt::join(kKnown, ", "));
   }
+  const bool of_graphs = std::all_of(o.stages.begin(), o.stages.end(),
+                                     [](const std::string& s) { return s == "import" || s == "tensor"; });
+  if (of_graphs && !o.kernel.empty())
+    user_error("--kernel {}: stages import and tensor are before there are kernels; add a later one, such as loop",
+               o.kernel);
   const ir::Target& target = target_of(o);
   auto graph = session::load_graph(o.model, parse_dims(o.dims));
   Dump out(o);
@@ -228,9 +233,7 @@ int dump(const DumpOptions& o) {
     };
   compile::optimize(*graph, passes);
   if (has("tensor")) out.text("tensor", changes + tensor::print(*graph));
-  if (std::all_of(o.stages.begin(), o.stages.end(),
-                  [](const std::string& s) { return s == "import" || s == "tensor"; }))
-    return 0;
+  if (of_graphs) return 0;
   compile::Compiled compiled = compile::build_program(*graph, target);
   compile::place_loops_side_by_side(*compiled.program, compiled.origin);
   compile::plan_memory(*compiled.program);

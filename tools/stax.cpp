@@ -41,6 +41,14 @@ std::string unknown_option(const CLI::App& app, const std::string& command, int 
   return {};
 }
 
+/// The name of an option or argument that is given as '': a variable of a script that was not set, which means nothing else.
+std::string empty_value(const CLI::App& command) {
+  for (const CLI::Option* o : command.get_options())
+    for (const std::string& value : o->results())
+      if (value.empty()) return o->get_name();
+  return {};
+}
+
 int usage_fault(const std::string& message) {
   std::fprintf(stderr, "stax: %s\n", message.c_str());
   return 2;
@@ -79,8 +87,8 @@ int main(int argc, char** argv) {
     std::string near = nearest(first, commands);
     std::string list;
     for (const std::string& c : commands) list += (list.empty() ? "" : ", ") + c;
-    return usage_fault("unknown command '" + first + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
-                       " Commands are " + list);
+    return usage_fault("unknown command '" + first + "'" + (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                       "; commands are " + list);
   }
   try {
     app.parse(argc, argv);
@@ -95,7 +103,11 @@ int main(int argc, char** argv) {
     return usage_fault((unknown.empty() ? e.what() : unknown) + "; see stax " + first + " --help");
   }
   try {
-    for (CLI::App* chosen : app.get_subcommands()) return actions.at(chosen)();
+    for (CLI::App* chosen : app.get_subcommands()) {
+      const std::string empty = empty_value(*chosen);
+      if (!empty.empty()) return usage_fault(empty + " is empty; give a value or leave it out");
+      return actions.at(chosen)();
+    }
     std::fputs(app.help().c_str(), stdout);
     return 2;
   } catch (const UserError& e) {

@@ -81,6 +81,7 @@ def test_one_kernel(folder):
     text = h.stax("dump", m, "--stage", "loop", "--kernel", names[1]).expect(0).out
     assert re.findall(r"^// (\w+): ", text, re.M) == [names[1]]
     h.stax("dump", m, "--stage", "loop", "--kernel", "nobody").expect(1, "nobody", names[0])
+    h.stax("dump", m, "--stage", "import,tensor", "--kernel", names[1]).expect(1, "--kernel " + names[1], "loop")
 
 
 def test_kernels_name_the_node_they_come_from(folder):

@@ -48,6 +48,13 @@ def test_words_that_were_meant(folder):
     h.stax("run", m, "--inputs", "a.npz", "--dim", "rosw=4").expect(1, "rosw", "rows")
 
 
+def test_empty_values(folder):
+    m = model(folder)
+    h.stax("bench", m, "--json", "").expect(2, "--json is empty")
+    h.stax("dump", m, "--stage", "plan", "--at", "").expect(2, "--at is empty")
+    h.stax("compile", "", "-o", folder / "m.stax").expect(2, "model is empty")
+
+
 def test_completion_is_shell(folder):
     for shell in ("bash", "zsh"):
         text = h.stax("completion", shell).expect(0).out
