@@ -68,12 +68,14 @@ void MemoryPool::trim() {
   drop_to(0);
 }
 
-// The largest first: they are the hardest to find another use for.
+// First what has been of no use for longest.
 void MemoryPool::drop_to(size_t bytes) {
   while (free_bytes_ > bytes) {
-    device_->release(free_.back().data, free_.back().bytes);
-    free_bytes_ -= free_.back().bytes;
-    free_.pop_back();
+    const auto oldest =
+        std::min_element(free_.begin(), free_.end(), [](const Free& a, const Free& b) { return a.since < b.since; });
+    device_->release(oldest->data, oldest->bytes);
+    free_bytes_ -= oldest->bytes;
+    free_.erase(oldest);
   }
 }
 
@@ -128,12 +130,13 @@ void MemoryPool::give_back(void* data, size_t bytes) {
   {
     std::lock_guard lock(mutex_);
     const size_t limit = most_kept(static_cast<size_t>(std::max<int64_t>(0, now)));
-    drop_to(limit);
-    if (free_bytes_ + bytes <= limit) {
+    // The next call is most likely like this one: older blocks make way.
+    drop_to(limit - std::min(limit, bytes));
+    if (bytes <= limit) {
       auto it =
           std::lower_bound(free_.begin(), free_.end(), bytes, [](const Free& f, size_t s) { return f.bytes < s; });
       try {
-        free_.insert(it, {data, bytes});
+        free_.insert(it, {data, bytes, ++given_back_});
         free_bytes_ += bytes;
         return;
       } catch (const std::bad_alloc&) {  // no memory for the list: then the block goes back, which helps

@@ -32,6 +32,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   struct Free {
     void* data;
     size_t bytes;
+    uint64_t since;  // how many blocks had been given back when it was
   };
   void give_back(void* data, size_t bytes);
   size_t most_kept(size_t live) const;
@@ -41,6 +42,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   std::mutex mutex_;
   std::vector<Free> free_;  // ascending by size
   size_t free_bytes_ = 0;
+  uint64_t given_back_ = 0;
   size_t need_ = 0, earlier_need_ = 0;  // the most that was in use at once among the latest blocks, and those before
   int blocks_ = 0;                      // since need_ began
   std::atomic<int64_t> live_{0}, peak_{0};

@@ -58,6 +58,7 @@ class CountingDevice final : public Device {
   bool unified() const override { return true; }
   void* allocate(size_t bytes) override {
     held += bytes;
+    ++allocations;
     most = std::max(most, held);
     return host_.allocate(bytes);
   }
@@ -71,6 +72,7 @@ class CountingDevice final : public Device {
   void launch(const Launch&) override {}
   void synchronize() override {}
   size_t held = 0, most = 0;
+  int allocations = 0;
 
  private:
   HostDevice host_;
@@ -81,6 +83,18 @@ TEST(MemoryPool, KeepsWhatTheNextCallNeeds) {
   const auto pool = std::make_shared<MemoryPool>(device);
   const void* first = pool->allocate(int64_t{64} << 20, "result").get();
   EXPECT_EQ(pool->allocate(int64_t{64} << 20, "result").get(), first) << "though nothing was in use meanwhile";
+}
+
+TEST(MemoryPool, KeepsWhatTheNextCallNeedsRatherThanWhatOthersNeeded) {
+  const auto device = std::make_shared<CountingDevice>();
+  const auto pool = std::make_shared<MemoryPool>(device);
+  for (int64_t size = 600'000; size < 1'500'000; size += size / 3) pool->allocate(size, "other shapes");
+  for (const int64_t size : {1'700'000, 2'100'000, 900'000, 4'300'000}) {
+    pool->allocate(size, "result");
+    const int before = device->allocations;
+    for (int k = 0; k < 10; ++k) pool->allocate(size, "result");
+    EXPECT_EQ(device->allocations, before) << "a block of " << size << " bytes is taken from the system at each call";
+  }
 }
 
 TEST(MemoryPool, HoldsNoMoreThanWasInUseAtOnce) {
