@@ -113,6 +113,7 @@ square = lambda x: x * x
 same = lambda x: x
 
 exp_q = safe(lambda r: (m.exp(r) - 1 - r) / r**2, TINY, [1 / m.factorial(k + 2) for k in range(16)])
+expm1_over_r = safe(lambda r: m.expm1(r) / r, TINY, [1 / m.factorial(k + 1) for k in range(16)])
 log1p_q = safe(lambda f: (m.log1p(f) - f) / f**2, TINY, [F(-1)**(k + 1) / (k + 2) for k in range(20)])
 log1p_w = lambda f: abs(f**2 / m.log1p(f)) if f != 0 else F(0)
 # log((1 + s) / (1 - s)) = 2 s + s^3 q(s^2)
@@ -145,6 +146,8 @@ erfc_map = lambda x: (x - 2) / (x + 2)
 FITS = {
     # name: (bits, degree, target, weight, power, lo, hi, what)
     "Exp32": (24, 4, exp_q, lambda r: r**2 / m.exp(r), same, -LN2_HALF, LN2_HALF, "exp(r) = 1 + r + r^2 q(r)"),
+    "ExpPiece32": (24, 1, expm1_over_r, lambda r: abs(r) / m.exp(r), same, -LN2_HALF / 32, LN2_HALF / 32,
+                   "exp(r) = 1 + r q(r), |r| <= log(2) / 64"),
     "Log32": (24, 8, log1p_q, log1p_w, same, SQRT_HALF - 1, 1 / SQRT_HALF - 1, "log(1 + f) = f + f^2 q(f)"),
     "Tanh32": (24, 4, tanh_q, odd_weight(m.tanh), square, 0, F("0.65"), "tanh(x) = x + x^3 q(x^2), |x| <= 0.65"),
     "Erf32": (24, 5, erf_rest, lambda x: 1 / erf_over_x(x), square, 0, F("0.88"), "erf(x) = x + x q(x^2), |x| <= 0.875"),
@@ -211,14 +214,22 @@ def print_pieces(name):
     print("};", flush=True)
 
 
+def print_powers():
+    print(f"// 2^(k / {ENTRIES})")
+    print("constexpr float kPowers[kMathEntries] = {" + ", ".join(spelled(rounded(F(2)**(F(k) / ENTRIES), 24), 24) for k in range(ENTRIES)) + "};")
+
+
 def spelled(x, bits):
     mantissa, exponent = float(x).hex().split("p")
     return mantissa.rstrip("0").rstrip(".") + "p" + exponent + ("F" if bits == 24 else "")
 
 
 def main():
-    names = sys.argv[1:] or [*FITS, *(name + "Pieces" for name in PIECES)]
+    names = sys.argv[1:] or [*FITS, *(name + "Pieces" for name in PIECES), "Powers"]
     for name in names:
+        if name == "Powers":
+            print_powers()
+            continue
         if name.removesuffix("Pieces") != name:
             print_pieces(name.removesuffix("Pieces"))
             continue

@@ -410,7 +410,8 @@ class ProgramText {
         }
       case MathOp::kPower: return fmt::format("power_{}({})", suffix, a);
       case MathOp::kUnitMulAdd: return fmt::format("unit_fma_{}({}, {}, {})", suffix, a, b, c);
-      case MathOp::kEntry: break;  // no program here has it
+      case MathOp::kEntry:
+      case MathOp::kScaleFloor: break;  // no program here has it
       case MathOp::kLookup: return fmt::format("(int)two_over_pi[{}]", a);
     }
     STAX_UNREACHABLE();

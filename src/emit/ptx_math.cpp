@@ -123,7 +123,8 @@ Operand Ops::step(const MathProgram& program, const MathNode& node, std::span<co
     case MathOp::kBits: return in_register(cls, x);
     case MathOp::kPower: return pure(cls, "ex2.approx.ftz.f32", {x});
     case MathOp::kUnitMulAdd: return pure(cls, flush_ ? "fma.rn.ftz.sat.f32" : "fma.rn.sat.f32", {x, y, z});
-    case MathOp::kEntry: break;  // no program here has it
+    case MathOp::kEntry:
+    case MathOp::kScaleFloor: break;  // no program here has it
     case MathOp::kLookup: {
       uses_table_ = true;
       const Operand table = pure(Class::kB64, "mov.u64", {b_.name("two_over_pi")});

@@ -9,6 +9,8 @@ namespace stax::ir {
 
 // exp(r) = 1 + r + r^2 q(r); 2^-27.8
 inline constexpr float kExp32[] = {0x1.fffff4p-2F, 0x1.55548ep-3F, 0x1.555e88p-5F, 0x1.123bdp-7F, 0x1.664b8ap-10F};
+// exp(r) = 1 + r q(r), |r| <= log(2) / 64; 2^-24.2
+inline constexpr float kExpPiece32[] = {0x1.0000f6p+0F, 0x1.00001cp-1F};
 // log(1 + f) = f + f^2 q(f); 2^-27.7
 inline constexpr float kLog32[] = {-0x1.fffff8p-2F, 0x1.555558p-2F,  -0x1.000432p-2F, 0x1.99a016p-3F, -0x1.5422bp-3F,
                                    0x1.22b8bep-3F,  -0x1.0fa384p-3F, 0x1.06b52p-3F,   -0x1.325abp-4F};

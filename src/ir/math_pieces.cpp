@@ -79,16 +79,26 @@ constexpr float kTanh[][kMathEntries] = {
      0x1.7e487ep-18F,  0x1.7e487ep-18F},
 };
 
+// 2^(k / 32)
+constexpr float kPowers[kMathEntries] = {
+    0x1p+0F,        0x1.059b0ep+0F, 0x1.0b5586p+0F, 0x1.11301ep+0F, 0x1.172b84p+0F, 0x1.1d4874p+0F, 0x1.2387a6p+0F,
+    0x1.29e9ep+0F,  0x1.306fep+0F,  0x1.371a74p+0F, 0x1.3dea64p+0F, 0x1.44e086p+0F, 0x1.4bfdaep+0F, 0x1.5342b6p+0F,
+    0x1.5ab07ep+0F, 0x1.6247ecp+0F, 0x1.6a09e6p+0F, 0x1.71f75ep+0F, 0x1.7a1148p+0F, 0x1.82589ap+0F, 0x1.8ace54p+0F,
+    0x1.93737cp+0F, 0x1.9c4918p+0F, 0x1.a5503cp+0F, 0x1.ae89fap+0F, 0x1.b7f77p+0F,  0x1.c199bep+0F, 0x1.cb720ep+0F,
+    0x1.d5818ep+0F, 0x1.dfc974p+0F, 0x1.ea4afap+0F, 0x1.f50766p+0F};
+
 constexpr uint64_t kErfDegree = std::size(kErf) - 1, kTanhDegree = std::size(kTanh) - 1;
-constexpr uint64_t kFirstOfErf = 0, kFirstOfTanh = std::size(kErf), kTables = kFirstOfTanh + std::size(kTanh);
+constexpr uint64_t kFirstOfErf = 0, kFirstOfTanh = std::size(kErf), kPowersNumber = kFirstOfTanh + std::size(kTanh);
 
 }  // namespace
 
 constinit const Pieces kErfPieces = {4, 7.75, kErfDegree, kFirstOfErf};
 constinit const Pieces kTanhPieces = {10, 3, kTanhDegree, kFirstOfTanh};
+constinit const uint64_t kPowersTable = kPowersNumber;
 
 std::span<const float, kMathEntries> math_entries(uint64_t table) {
-  STAX_ASSERT(table < kTables, "there is no table {} of coefficients", table);
+  STAX_ASSERT(table <= kPowersNumber, "there is no table {} of coefficients", table);
+  if (table == kPowersNumber) return kPowers;
   return std::span<const float, kMathEntries>(table < kFirstOfTanh ? kErf[table] : kTanh[table - kFirstOfTanh]);
 }
 

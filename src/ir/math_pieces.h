@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+// Functions that look up what belongs to a piece of their range.
+//
 // Odd functions as polynomials in pieces of equal width: f(x) = x q(|x|), q by its own coefficients around each of up to 32 points.
 //
 // Around point k, q(|x|) = sum over i of c[i][k] t^i with t = |x| per_unit - k, which is within -1/2 .. 1/2. The narrower the pieces, the lower
@@ -16,5 +18,8 @@ struct Pieces {
 };
 
 extern const Pieces kErfPieces, kTanhPieces;
+
+/// The number of the table of 2^(k / 32).
+extern const uint64_t kPowersTable;
 
 }  // namespace stax::ir

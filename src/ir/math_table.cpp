@@ -47,6 +47,19 @@ V exp_f32_by_powers(V x) {
   return power(rest) * bits_as(MathType::kF32, shift_left(bits(biased), 23));
 }
 
+// x = (n + k / 32) log 2 + r with whole n and k: a power of two from the table, and e^r - 1 without its cubic term. What is far above the range
+// leaves an r of any size, of which 1 + r q(r), of even degree, is positive, so that nothing bounds x from above.
+V exp_f32_by_pieces(V x) {
+  static_assert(kMathEntries == 32);
+  constexpr double kRound = kRoundF32 / 32;
+  V least = greater_of(-104, x);
+  V number = muladd(least, kLog2E, constant(x, kRound));
+  V n = number - kRound;
+  V r = muladd(n, -0x1.90bfbep-11, muladd(n, -0x1.628p-1, least));
+  V power = entry(bits(number), kPowersTable);
+  return scale_floor(muladd(power, polynomial(r, kExpPiece32) * r, power), n);
+}
+
 V log_f32(V x) {
   V small = x < 0x1p-126;
   V b = bits(select(small, x * 0x1p25, x));
@@ -477,8 +490,9 @@ class Table {
     add_f32(ScalarOp::kTanh, 1.5, [](V x, V) { return tanh_f32(x); });
     add_f32(ScalarOp::kErf, 1.5, [](V x, V) { return erf_f32(x); });
     add_f32(ScalarOp::kSigmoid, 2.0, [](V x, V) { return sigmoid_f32(x); });
-    add_pieces(ScalarOp::kTanh, kTanhPieces);
-    add_pieces(ScalarOp::kErf, kErfPieces);
+    add_pieces(ScalarOp::kExp, 1.8, [](V x, V) { return exp_f32_by_pieces(x); });
+    add_pieces(ScalarOp::kTanh, 1.5, [](V x, V) { return by_pieces(x, kTanhPieces); });
+    add_pieces(ScalarOp::kErf, 1.5, [](V x, V) { return by_pieces(x, kErfPieces); });
     add_both(ScalarOp::kExp, 0, 1.0, [](const Double& d, V x, V) { return d.exp(x); });
     add_both(ScalarOp::kLog, 0, 2.0, [](const Double& d, V x, V) { return d.log(x); });
     add_both(ScalarOp::kTanh, 0, 3.0, [](const Double& d, V x, V) { return d.tanh(x); });
@@ -517,7 +531,7 @@ class Table {
  private:
   void add(ScalarOp op, MathType t, double max_ulp, const Body& body) {
     const DType dtype = t == MathType::kF32 ? DType::kF32 : DType::kF64;
-    functions_[{op, dtype}] = {op, dtype, write(t, arity_of(op), body), {}, {}, {}, max_ulp, {}, 0};
+    functions_[{op, dtype}] = {op, dtype, write(t, arity_of(op), body), {}, {}, max_ulp, {}, 0, {}, 0};
   }
   void add_f32(ScalarOp op, double max_ulp, const Body& body) { add(op, MathType::kF32, max_ulp, body); }
   void add_powers(ScalarOp op, double max_ulp, const Body& body) {
@@ -525,8 +539,10 @@ class Table {
     f.powers = write(MathType::kF32, 1, body);
     f.powers_ulp = max_ulp;
   }
-  void add_pieces(ScalarOp op, const Pieces& pieces) {
-    functions_.at({op, DType::kF32}).pieces = write(MathType::kF32, 1, [&](V x, V) { return by_pieces(x, pieces); });
+  void add_pieces(ScalarOp op, double max_ulp, const Body& body) {
+    MathFunction& f = functions_.at({op, DType::kF32});
+    f.pieces = write(MathType::kF32, 1, body);
+    f.pieces_ulp = max_ulp;
   }
   // `f32_ulp` 0: the float has a program of its own.
   void add_both(ScalarOp op, double f32_ulp, double f64_ulp, const std::function<V(const Double&, V, V)>& body) {

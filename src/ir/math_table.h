@@ -52,10 +52,11 @@ enum class MathOp : uint8_t {
   kIsNan,
   kSelect,  // a ? b : c
   // Conversions of a to the type of the node.
-  kConvert,  // between numbers; a float is whole and in range
-  kBits,     // the same bits; float and integer of one width
-  kLookup,   // i32: word a of two_over_pi()
-  kEntry,    // f32: number a mod 32 of math_entries(`bits`); of `pieces` alone
+  kConvert,     // between numbers; a float is whole and in range
+  kBits,        // the same bits; float and integer of one width
+  kLookup,      // i32: word a of two_over_pi()
+  kEntry,       // f32: number a mod 32 of math_entries(`bits`); of `pieces` alone
+  kScaleFloor,  // f32: a * 2^floor(b) rounded once, for any a and b; infinity or 0 where b is one or the other infinity, whatever a is; of `pieces` alone
   // Of `powers` alone.
   kPower,       // f32: 2^a within two units in the last place, 0 if a < -126
   kUnitMulAdd,  // f32: a * b + c with one rounding, bounded to 0 .. 1; one of these numbers if NaN
@@ -78,10 +79,11 @@ struct MathFunction {
   DType dtype = DType::kF32;  // f32 or f64
   MathProgram fast;
   MathProgram is_slow, slow;  // empty for most
-  // Does what `fast` does with fewer steps, by polynomials whose coefficients lie in tables of 32: for machines with instructions that choose
-  // each lane's entry of a table in registers. Empty for most.
+  double max_ulp = 0;         // the largest error: f32 of one argument over all floats, else over a large sample
+  // What `fast` does with fewer steps, with numbers that lie in tables of 32: for machines with instructions that choose each lane's entry of a
+  // table in registers and scale by any power of two (AVX-512). Empty for most.
   MathProgram pieces;
-  double max_ulp = 0;  // the largest error: f32 of one argument over all floats, else over a large sample
+  double pieces_ulp = 0;  // the largest error of that
   // What `fast` does, for machines with an instruction for powers of two. Empty for most.
   MathProgram powers;
   double powers_ulp = 0;  // the largest error of that, where the instruction is right to half a unit in the last place

@@ -98,6 +98,11 @@ class Machine {
         return each<T>(n, out, [](T a, T b, T c) { return std::fmin(std::fmax(std::fma(a, b, c), T{0}), T{1}); });
       case MathOp::kScale:
         return each<T>(n, out, [](T a, T b, T) { return b == b ? std::ldexp(a, static_cast<int>(b)) : a; });
+      case MathOp::kScaleFloor:
+        return each<T>(n, out, [](T a, T b, T) {
+          if (std::isinf(b)) return b > 0 ? b : T{0};
+          return b == b ? std::ldexp(a, static_cast<int>(std::fmax(-2000, std::fmin(2000, std::floor(b))))) : b;
+        });
       case MathOp::kSelect:
         for (size_t k = 0; k < kBlock; ++k) out[k] = arg(n, arg(n, 0)[k] != 0 ? 1 : 2)[k];
         return;

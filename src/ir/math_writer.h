@@ -109,6 +109,7 @@ inline V unit_muladd(V a, double b, double c) {
   return a.writer->make(MathOp::kUnitMulAdd, a.type, a, constant(a, b), constant(a, c));
 }
 inline V scale(V a, V n) { return same_type(MathOp::kScale, a, n); }
+inline V scale_floor(V a, V n) { return same_type(MathOp::kScaleFloor, a, n); }
 inline V select(V c, V a, V b) { return a.writer->make(MathOp::kSelect, a.type, c, a, b); }
 inline V select(V c, V a, double b) { return select(c, a, constant(a, b)); }
 inline V select(V c, double a, V b) { return select(c, constant(b, a), b); }

@@ -110,7 +110,8 @@ Value* MathEmitter::step(const MathNode& node, llvm::Type* type, std::span<Value
     case MathOp::kSqrt: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
     case MathOp::kLessOf: return b_.CreateSelect(b_.CreateFCmpOLT(x, y), x, y);
     case MathOp::kGreaterOf: return b_.CreateSelect(b_.CreateFCmpOGT(x, y), x, y);
-    case MathOp::kScale: return scale(x, y);
+    case MathOp::kScale:
+    case MathOp::kScaleFloor: return scale(x, y);
     case MathOp::kShiftLeft: return b_.CreateShl(x, lanes_.integer(type, static_cast<int64_t>(node.bits)));
     case MathOp::kShiftRight: return b_.CreateLShr(x, lanes_.integer(type, static_cast<int64_t>(node.bits)));
     case MathOp::kShiftRightSigned: return b_.CreateAShr(x, lanes_.integer(type, static_cast<int64_t>(node.bits)));
@@ -176,6 +177,7 @@ Value* MathEmitter::by_registers(Value* x, Value* y, const std::function<Value*(
   return parts[0];
 }
 
+// The instruction rounds n down and takes any: it serves both.
 Value* MathEmitter::scale(Value* x, Value* n) {
   const bool single = x->getType()->getScalarType()->isFloatTy();
   if (lanes_.machine().scale) {

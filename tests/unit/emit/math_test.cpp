@@ -25,8 +25,12 @@ std::string map_text(ScalarOp op, const char* type) {
 
 class MathTest : public ::testing::TestWithParam<ScalarOp> {};
 
-// Without a fused multiply-add there is one rounding more here and there.
-double allowed(const ir::MathFunction& f, Isa isa) { return isa == Isa::kBaseline ? f.max_ulp + 1 : f.max_ulp; }
+// Without a fused multiply-add there is one rounding more here and there; what looks up tables in registers takes the program of pieces.
+double allowed(const ir::MathFunction& f, Isa isa) {
+  if (isa == Isa::kBaseline) return f.max_ulp + 1;
+  const bool has_entries = isa == Isa::kAvx512 || isa == Isa::kAvx512Vnni;
+  return has_entries && !f.pieces.nodes.empty() ? f.pieces_ulp : f.max_ulp;
+}
 
 TEST_P(MathTest, FloatsAreWithinTheStatedError) {
   const ScalarOp op = GetParam();
@@ -123,7 +127,7 @@ TEST_P(MathTest, AllFloatsAreWithinTheStatedError) {
       if (error > worst) worst = error, at = x[i];
     }
   }
-  EXPECT_LE(worst, f.max_ulp) << ir::name_of(op) << " at " << at;
+  EXPECT_LE(worst, allowed(f, host_isa())) << ir::name_of(op) << " at " << at;
   fmt::print("{} {:.4f} ulp at {}\n", ir::name_of(op), worst, at);
 }
 
