@@ -68,13 +68,14 @@ std::optional<OpPhases> op_phases(const tensor::Op& op, const lower::LoweredKern
   std::vector<symbolic::Expr> values = whole.param_values;
   values.push_back(to_graph(chosen->part, table, params));
   params[chosen->kernel.params.back().node()] = values.back();
+  const bool is_scan = op.kind() == tensor::OpKind::kPrefixScan;
   std::map<int, int> partials;  // by slot
   for (const loop::Phase& phase : loop::phases_of(chosen->kernel)) {
     lower::LoweredKernel k;
     k.kernel = phase.kernel;
     k.kernel.kernel_class = chosen->classes.at(result.kernels.size());
     k.param_values = values;
-    symbolic::Expr written = result.condition, read = table.constant(1);
+    symbolic::Expr written = result.condition, read = table.constant(0);
     for (size_t n = 0; n < phase.arguments.size(); ++n) {
       const int slot = phase.arguments[n];
       const loop::Buffer& buffer = chosen->kernel.buffers[static_cast<size_t>(slot)];
@@ -95,7 +96,11 @@ std::optional<OpPhases> op_phases(const tensor::Op& op, const lower::LoweredKern
           result.partials.push_back({buffer.dtype, std::move(extents)});
         }
       }
-      (phase.kernel.buffers[n].written ? written : read) = (phase.kernel.buffers[n].written ? written : read) * count;
+      if (phase.kernel.buffers[n].written) {
+        written = written * count;
+      } else if (is_scan || slot >= whole.kernel.arguments) {
+        read = read + count;  // of what a reduction is over, its second phase has the rest at most
+      }
     }
     const bool is_first = result.kernels.empty();
     k.written = written;

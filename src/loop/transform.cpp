@@ -45,7 +45,7 @@ constexpr Verb kVerbs[] = {
     {"split_reduction", 4, 4, 2, split_reduction},
     {"split_scan", 4, 4, 3, split_scan},
     {"align", 5, 5, 4, align},
-    {"phase_reduction", 4, 4, 3, phase_reduction},
+    {"phase_reduction", 4, 7, 3, phase_reduction},
     {"phase_scan", 3, 3, 2, phase_scan},
     {"prefetch", 3, 6, 0, prefetch},
     {"hint", 3, 3, 0, hint},

@@ -44,9 +44,10 @@
 //   align r 4 of 0 -> rh            r's first iterations, up to where it reads buffer slot 0 at a multiple of 4 elements, become a loop rh in front of it
 //   split_scan s 256 4 -> so        a running sum in tiles of 256 lanes with 4 elements each: loops so_sum (inside so_e), so_step0 .. so_step7 and so_out
 //                                   (inside so_f) over lanes, in a fixed order of combination
-//   phase_reduction r p2 first -> s   of a kernel of loops around one accumulator: r goes in parts of p2 (a parameter), s of them, whose results a second
+//   phase_reduction r p2 first -> s [every 4 i]   of a kernel of loops around one accumulator: r goes in parts of p2 (a parameter), s of them, whose results a second
 //                                   nest combines in a fixed order: the kernel is two phases (loop/phases.h). first, last: where the axis of the
-//                                   parts is in what is between them
+//                                   parts is in what is between them. every: a part goes in 4 turns i, each of every fourth iteration and with a
+//                                   result of its own, so that it has 4 p2 iterations; what is left of whole turns is added in the second nest
 //   phase_scan s p2 -> c            of a kernel of loops around one running sum: s goes in parts of p2 (a parameter), in three phases: each part's sum, what is in
 //                                   front of each part, and each part from there on
 //   prefetch 1 r 8                  iterations of r hint what they will read of global buffer slot 1 eight iterations on: to the first-level cache

@@ -243,7 +243,11 @@ class GpuScheduler {
     }
     if (form_.outer.empty() || (!versions.empty() && !versions.back().guard)) return versions;
     if (along_row && !along_reduction) {
-      if (auto v = vector_reduction()) versions.push_back(std::move(*v));
+      for (const bool together : {true, false}) {
+        if (auto v = vector_reduction(together)) versions.push_back(std::move(*v));
+        // Where rows are whole vectors together, whatever their length is, there is no need for one that knows that each of them is.
+        if (!versions.empty() && (!versions.back().guard || !versions.back().necessary)) break;
+      }
       if (!versions.empty() && !versions.back().guard) return versions;
     }
     versions.push_back(thread_reduction());
@@ -290,28 +294,50 @@ class GpuScheduler {
     unrolled.schedule += fmt::format("split {} {} -> ro ri separate rt\nunroll ri\n", name(r), kTogether);
     if (is_legal(unrolled)) v = std::move(unrolled);
   }
-  // Several vectors of neighbouring results a thread, where that is still work for half of the machine.
-  std::optional<GpuVersion> vector_reduction() const {
+  // Several vectors of neighbouring results a thread, where that is still work for half of the machine. `together`: of the last two loops, which are one in
+  // memory and in the result (turns of a reduction, and rows of any length).
+  std::optional<GpuVersion> vector_reduction(bool together) const {
     GpuVersion v;
     v.block = kReductionBlock;
     const loop::For& last = form_.outer.back();
     const int64_t part = int64_t{kReductionBlock} * kSeveral * kVector;
     if (target_.vector_bytes < 8 || form_.inner_loads.size() != 1) return std::nullopt;
     const Scalar load = form_.inner_loads[0];
-    if (!make_multiple(kernel_, last.extent, kVector, v)) return std::nullopt;
     const std::vector<Expr>& extents = kernel_.buffers[load->slot].extents;
-    if (extents.size() > 1 && !make_multiple(kernel_, extents.back(), kVector, v)) return std::nullopt;
-    const Expr columns = symbolic::less_equal(last.extent.table().constant(part / 2), last.extent);
+    Expr row_extent = last.extent;
+    StepList steps(outer_names());
+    std::vector<std::string> order = outer_names();
+    if (together) {
+      if (form_.outer.size() < 2 || last.extent.multiple() % kVector == 0) return std::nullopt;
+      const loop::For& before = form_.outer[form_.outer.size() - 2];
+      const auto pitch = stride_of(kernel_, load, before.var);
+      row_extent = before.extent * last.extent;
+      if (!pitch || *pitch != last.extent || row_extent.multiple() % kVector != 0) return std::nullopt;
+      // Whatever is around them moves by whole vectors, at least where there is a multiple of rows.
+      std::vector<loop::For> others(form_.outer.begin(), form_.outer.end() - 2);
+      others.insert(others.end(), form_.reductions.begin(), form_.reductions.end());
+      for (const loop::For& f : others) {
+        const auto stride = stride_of(kernel_, load, f.var);
+        if (!stride) return std::nullopt;
+        if (stride->multiple() % kVector == 0) continue;
+        if (extents.size() < 2 || !make_multiple(kernel_, extents[extents.size() - 2], kVector, v)) return std::nullopt;
+      }
+      order.pop_back();
+      order.back() = "row";
+      steps.step(fmt::format("fuse {} {} -> row", name(before), name(last)));
+    } else {
+      if (!make_multiple(kernel_, last.extent, kVector, v)) return std::nullopt;
+      if (extents.size() > 1 && !make_multiple(kernel_, extents.back(), kVector, v)) return std::nullopt;
+    }
+    const Expr columns = symbolic::less_equal(row_extent.table().constant(part / 2), row_extent);
     v.guard = v.guard ? symbolic::logical_and(v.guard, columns) : columns;
     if (!require_at_least(v, count_of(form_.outer), part * target_.units / 2)) return std::nullopt;
     if (v.guard.is_constant(0)) return std::nullopt;
-    const std::string row = name(last);
-    StepList steps(outer_names());
+    const std::string row = order.back();
     steps.step(fmt::format("split {0} {1} -> {0}v lanes exact", row, kVector));
     steps.step(fmt::format("split {0}v {1} -> {0}o part cases rest", row, kReductionBlock * kSeveral));
     steps.step(fmt::format("split part {} -> each threads exact", kReductionBlock));
     steps.step("interchange each threads");
-    std::vector<std::string> order = outer_names();
     order.back() += "o";
     StepList grid(order);
     const std::string all = fuse_outer(grid, order.size());
@@ -324,6 +350,7 @@ class GpuScheduler {
     v.reasons = {
         fmt::format("a thread reduces for {} results in {} accesses: neighbouring vectors are neighbours in a warp",
                     kVector * kSeveral, kSeveral)};
+    if (together) v.reasons.push_back("rows of any length: several of them together are whole vectors");
     unroll_reduction(v);
     if (v.guard.is_constant(1)) v.guard = {};
     return v;

@@ -15,9 +15,11 @@ using symbolic::Expr;
 
 namespace {
 
-// Blocks of one launch that keep all multiprocessors busy, for each of them: of 256 threads that read, of one or two warps that do, of tiles.
-constexpr int64_t kReaders = 4, kSmallReaders = 8, kTiles = 1;
+// Blocks of one launch that keep all multiprocessors busy, for each of them: of 256 threads that read, of 128 that read two vectors at once, of one or two
+// warps, of tiles.
+constexpr int64_t kReaders = 4, kVectorReaders = 2, kSmallReaders = 8, kTiles = 1;
 constexpr int64_t kThreads = 128;  // of a block of threads that reduce for themselves
+constexpr int kVector = 4;         // elements of one access
 // A sum of products from which on a second launch is worth it.
 constexpr int64_t kLongSum = 1024;
 
@@ -61,7 +63,27 @@ class PhaseChooser {
       return phases(step("last"), count, wanted, symbolic::less_equal(constant(4), wanted), 1024);
     }
     const Expr wanted = parts(symbolic::ceildiv(results, kThreads), kReaders, count, 64, 64);
-    return phases(step("first"), count, wanted, symbolic::less_equal(constant(4), wanted), 8);
+    const Expr has_few = symbolic::less_equal(constant(4), wanted);
+    if (!has_loose_rows()) return phases(step("first"), count, wanted, has_few, 8);
+    // A thread has two vectors of results, each of one of the turns. Turns are parts, too: one part is enough where columns are many.
+    const Expr steps_each = symbolic::floordiv(count, kVector);
+    const Expr vectors = symbolic::ceildiv(results * kVector, kThreads * 2 * kVector);
+    const Expr is_loose = symbolic::less(constant(0), symbolic::mod(form_.outer.back().extent, kVector));
+    return phases(step("first") + fmt::format(" every {} turn", kVector), steps_each,
+                  parts(vectors, kVectorReaders, steps_each, 64, 64),
+                  symbolic::logical_and(symbolic::less_equal(constant(64), steps_each),
+                                        symbolic::max(is_loose, has_few)),
+                  8, true);
+  }
+
+  /// A reduction over the rows of one matrix, whose length is no multiple of a vector as far as is known: of kVector rows together it is.
+  bool has_loose_rows() const {
+    if (form_.outer.empty() || form_.reductions.size() != 1 || form_.inner_loads.size() != 1) return false;
+    const ir::Scalar load = form_.inner_loads[0];
+    const loop::For& row = form_.outer.back();
+    const auto pitch = stride_of(kernel_, load, form_.reductions[0].var);
+    return target_.vector_bytes >= 8 && row.extent.multiple() % kVector != 0 && is_contiguous(kernel_, load, row) &&
+           pitch && *pitch == row.extent;
   }
 
   std::optional<GpuPhases> contraction(const ContractionAxes& axes) const {
@@ -107,14 +129,14 @@ class PhaseChooser {
 
   /// `count` iterations of a loop are cut into about as many parts as wanted, whose lengths are multiples of `multiple`, where the condition holds.
   /// `step` cuts it, with the new parameter in place of {}.
-  std::optional<GpuPhases> phases(const std::string& step, Expr count, Expr wanted, Expr condition,
-                                  int64_t multiple) const {
+  std::optional<GpuPhases> phases(const std::string& step, Expr count, Expr wanted, Expr condition, int64_t multiple,
+                                  bool may_be_one = false) const {
     GpuPhases chosen;
     chosen.classes = {kernel_.kernel_class, "reduction"};
     const Expr length = symbolic::ceildiv(count, symbolic::max(wanted, constant(1)));
     chosen.part = symbolic::max(symbolic::ceildiv(length, multiple) * multiple, constant(multiple));
     // Rounded up, one part may be all.
-    chosen.condition = symbolic::logical_and(condition, symbolic::less(chosen.part, count));
+    chosen.condition = may_be_one ? condition : symbolic::logical_and(condition, symbolic::less(chosen.part, count));
     if (chosen.condition.is_constant(0)) return std::nullopt;
     symbolic::SymbolInfo info;
     info.range = {multiple, symbolic::kMaxExtent};

@@ -53,6 +53,25 @@ constexpr const char* kColumnMax = R"(kernel @column_max reduction {
     }
   }
 })";
+constexpr const char* kColumnMean = R"(kernel @column_mean reduction {
+  param p0 0 .. 2147483647
+  param p1 0 .. 2147483647
+  param p2 0 .. 2147483647
+  argument 0 @in f16 [p0, p1, p2]
+  argument 1 @out f16 [p0, p2] written
+  local 2 @acc f32 [] written
+  for b in p0 {
+    for i in p2 {
+      allocate 2 {
+        %2[] = 0.0:f32
+        for r in p1 {
+          %2[] sum= cast<f32>(load0[b, r, i])
+        }
+        %1[b, i] = cast<f16>(div(load2[], cast<f32>([max(p1, 1)])))
+      }
+    }
+  }
+})";
 constexpr const char* kPointwise = R"(kernel @pointwise map {
   param p0 0 .. 2147483647
   param p1 0 .. 2147483647
@@ -185,10 +204,11 @@ struct Case {
   const char* name;
   const char* text;
 };
-constexpr Case kCases[] = {
-    {"row_sum", kRowSum},         {"column_max", kColumnMax},   {"pointwise", kPointwise},
-    {"transpose", kTranspose},    {"matmul", kMatmul},          {"convolution", kConvolution},
-    {"running_sum", kRunningSum}, {"half_matmul", kHalfMatmul}, {"turned_matmul", kTurnedMatmul}};
+constexpr Case kCases[] = {{"row_sum", kRowSum},          {"column_max", kColumnMax},
+                           {"column_mean", kColumnMean},  {"pointwise", kPointwise},
+                           {"transpose", kTranspose},     {"matmul", kMatmul},
+                           {"convolution", kConvolution}, {"running_sum", kRunningSum},
+                           {"half_matmul", kHalfMatmul},  {"turned_matmul", kTurnedMatmul}};
 
 int64_t evaluate(Expr e, const loop::Kernel& kernel, const std::vector<int64_t>& params) {
   symbolic::Substitution values;
@@ -312,11 +332,16 @@ TEST_P(GpuVersions, PhasesAgreeWithTheirNaiveNests) {
   const auto phases = schedule::choose_gpu_phases(loop::parse_kernel(std::get<0>(GetParam()).text), target());
   if (!phases) GTEST_SKIP() << "it has no phases";
   const int64_t part = phases->kernel.params.back().symbol().multiple;
-  std::vector<std::vector<int64_t>> shapes = {{1, 1, 1},           {3, 5, 2},
-                                              {17, 33, 2 * part},  {40, 136, 2 * part + 8},
-                                              {1, 8, 3 * part},    {4, 2 * part + 4, 72},
-                                              {2, 300, part + 1},  {130, 132, part},
-                                              {5, 3 * part + 7, 9}};
+  std::vector<std::vector<int64_t>> shapes = {{1, 1, 1},
+                                              {3, 5, 2},
+                                              {17, 33, 2 * part},
+                                              {40, 136, 2 * part + 8},
+                                              {1, 8, 3 * part},
+                                              {4, 2 * part + 4, 72},
+                                              {2, 300, part + 1},
+                                              {130, 132, part},
+                                              {5, 3 * part + 7, 9},
+                                              {515, 4 * part + 5, 3}};
   for (auto& shape : shapes) {
     shape.resize(phases->kernel.params.size() - 1);
     shape.push_back(shape.front() % 2 == 0 ? 2 * part : part);

@@ -181,6 +181,14 @@ TEST(PhaseReduction, KeepsTheResults) {
   expect_illegal(largest, "phase_reduction i n first -> s", "phase_reduction i", "less than 1");
   expect_illegal(largest, "phase_reduction i q first -> s", "phase_reduction i", "parameter q");
   expect_schedule(with_part(kRow), "phase_reduction r part first -> s");
+  // In turns, with a rest or without one, with loops around it or without.
+  expect_schedule(window, "phase_reduction w part first -> s every 4 turn");
+  expect_schedule(window, "phase_reduction w part last -> s every 3 turn");
+  expect_schedule(largest, "phase_reduction i part first -> s every 4 turn");
+  expect_schedule(largest, "fuse i j -> r; phase_reduction r part first -> s every 2 turn");
+  expect_schedule(with_part(kMatmul), "phase_reduction r part first -> s every 4 turn; fuse turn j_t -> q");
+  expect_illegal(largest, "phase_reduction i part first -> s each 4 turn", "phase_reduction i", "expected every");
+  expect_illegal(largest, "phase_reduction i part first -> s every 1 turn", "phase_reduction i", "1");
   expect_illegal(with_part(kRow), "phase_reduction j part first -> s", "phase_reduction j", "loop j");
   expect_illegal(with_part(kMap), "phase_reduction j part first -> s", "phase_reduction j", "accumulator");
 }
@@ -190,25 +198,29 @@ TEST(Phases, AreTheKernel) {
   std::string text = kMatmul;
   text.insert(text.find("  argument"), "  param part 1 .. 2147483647\n");
   const Kernel whole = parse_kernel(text);
-  const Kernel split = apply_schedule(parse_kernel(text), "phase_reduction r part last -> s");
   EXPECT_TRUE(phases_of(whole).empty());
-  const std::vector<Phase> phases = phases_of(split);
-  ASSERT_EQ(phases.size(), 2u);
-  for (const Parameters& params :
-       std::vector<Parameters>{{3, 5, 17, 4}, {2, 1, 8, 4}, {1, 4, 3, 100}, {4, 3, 0, 2}, {0, 3, 5, 2}, {2, 3, 5, 1}}) {
-    Memory want = make_memory(whole, params), got = want;
-    run(whole, want, params);
-    const int64_t parts = (params[2] + params[3] - 1) / params[3];
-    std::vector<float> part(static_cast<size_t>(params[0] * params[1] * parts), std::nanf(""));
-    for (const Phase& phase : phases) {
-      verify(phase.kernel);
-      std::vector<void*> buffers;
-      for (const int slot : phase.arguments)
-        buffers.push_back(slot < split.arguments ? static_cast<void*>(got[static_cast<size_t>(slot)].data())
-                                                 : part.data());
-      interpret(phase.kernel, buffers, params);
+  for (const int64_t turns : {1, 4}) {
+    const Kernel split =
+        apply_schedule(parse_kernel(text),
+                       "phase_reduction r part last -> s" + (turns > 1 ? fmt::format(" every {} turn", turns) : ""));
+    const std::vector<Phase> phases = phases_of(split);
+    ASSERT_EQ(phases.size(), 2u);
+    for (const Parameters& params : std::vector<Parameters>{
+             {3, 5, 17, 4}, {2, 1, 8, 4}, {1, 4, 3, 100}, {4, 3, 0, 2}, {0, 3, 5, 2}, {2, 3, 5, 1}}) {
+      Memory want = make_memory(whole, params), got = want;
+      run(whole, want, params);
+      const int64_t parts = (params[2] / turns + params[3] - 1) / params[3];
+      std::vector<float> part(static_cast<size_t>(params[0] * params[1] * parts * turns), std::nanf(""));
+      for (const Phase& phase : phases) {
+        verify(phase.kernel);
+        std::vector<void*> buffers;
+        for (const int slot : phase.arguments)
+          buffers.push_back(slot < split.arguments ? static_cast<void*>(got[static_cast<size_t>(slot)].data())
+                                                   : part.data());
+        interpret(phase.kernel, buffers, params);
+      }
+      EXPECT_EQ(got, want) << ::testing::PrintToString(params);
     }
-    EXPECT_EQ(got, want) << ::testing::PrintToString(params);
   }
 }
 
