@@ -94,7 +94,10 @@ class Doctor {
     launch.check = false;
     launch.most_blocks = options_.most_blocks;
     const thread::Outcome outcome = thread::interpret(kernel_, launch);
-    if (!outcome.reports.empty()) internal_error("kernel {}: {}", kernel_.name, outcome.reports.front().str());
+    // Memory holds zeros, not what earlier kernels would have written: an index that comes from data may lead anywhere, and counts nothing there.
+    for (const thread::Report& report : outcome.reports)
+      if (report.kind != thread::Report::Kind::kOutOfBounds)
+        internal_error("kernel {}: {}", kernel_.name, report.str());
     d_.blocks = outcome.blocks;
     const double scale = ratio(outcome.blocks, outcome.blocks_run);
     d_.counters = scaled(outcome.counters, scale);
