@@ -252,6 +252,7 @@ std::string CKernel::run() {
   const std::string head = signature();
   declare_threads();
   declare_buffers();
+  find_offsets();
   name_divisions(kernel_.body);
   statement(kernel_.body);
 

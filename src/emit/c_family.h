@@ -38,6 +38,10 @@ struct Dialect {
       read_only_load;  // of an argument that the kernel does not write: {} is the address; empty: as any other
   /// Addresses in arguments are a pointer and an unsigned number of bytes below 2^32, where indices have 32 bits: the machine adds the two itself.
   bool byte_offsets = false;
+  /// Keeps the compiler from taking a pointer apart: {} is its name. Where a loop reads at several numbers behind the same pointer, each number belongs
+  /// into the instruction, and is else added to the pointer outside of the loop, which makes one pointer of each. Empty: as any other.
+  std::string_view kept_pointer;
+  std::string_view unrolled;      // in front of a loop of which its compiler shall make {} copies; empty: as it likes
   bool object_arguments = false;  // buffers are an object and an offset, dynamic shared memory is an argument
 
   /// A barrier; `global`: what the block wrote to global memory is seen, too.

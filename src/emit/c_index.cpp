@@ -42,7 +42,8 @@ bool may_overflow(std::span<const Expr> terms) {
 
 const CKernel::Index* CKernel::find_index(Expr e) const {
   for (size_t i = index_scopes_.size(); i-- > 0;)
-    if (const auto found = index_scopes_[i].find(e.node()); found != index_scopes_[i].end()) return &found->second;
+    if (const auto found = index_scopes_[i].values.find(e.node()); found != index_scopes_[i].values.end())
+      return &found->second;
   return nullptr;
 }
 

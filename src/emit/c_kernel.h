@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One kernel on its way to C text. Inside emit/ only.
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -54,7 +55,7 @@ class CKernel {
   bool is_division(Expr e) const;
   /// Names for the divisions of a body that can be computed now.
   void name_divisions(const thread::Stmt& body);
-  void bind(Expr symbol, Index value) { index_scopes_.back()[symbol.node()] = std::move(value); }
+  void bind(Expr symbol, Index value) { index_scopes_.back().values[symbol.node()] = std::move(value); }
   bool is_known(Expr symbol) const;
   const Index* find_index(Expr e) const;
   std::string_view index_type(bool wide) const { return wide ? "i64" : "int"; }
@@ -78,6 +79,9 @@ class CKernel {
   std::string element(int slot, Scalar at);  // the variable or array element, as stored
   /// The address of an element of an argument as a pointer to bytes and an offset; empty where the dialect takes it as it comes.
   std::string byte_address(int slot, Scalar at);
+  /// The address of an element that is only read, as a pointer and a position.
+  std::string pointer_to(int slot, Scalar at);
+  void find_offsets();
   std::string name(std::string_view type, const std::string& text);
   bool is_guarded(Scalar s);
   const std::unordered_set<const ir::ScalarNode*>& always(Scalar s);
@@ -134,7 +138,14 @@ class CKernel {
   std::vector<std::string> buffer_names_;
   std::vector<bool> registers_;
   bool has_checks_ = false, meets_others_ = false, global_barriers_ = false;
-  std::vector<std::unordered_map<const symbolic::ExprNode*, Index>> index_scopes_;
+  using Address = std::pair<int, const symbolic::ExprNode*>;  // a slot, and a position in it
+  struct Scope {
+    std::unordered_map<const symbolic::ExprNode*, Index> values;
+    std::map<Address, std::string> pointers;
+  };
+  std::vector<Scope> index_scopes_;
+  // What reads in loops add to a position that changes in them: parts that do not, each with the numbers that are added to both.
+  std::map<Address, std::map<const symbolic::ExprNode*, std::set<int64_t>>> offsets_;
   std::unordered_map<int64_t, Half> halves_;  // by slot and element; of the block of text at hand
   // Of one statement.
   std::vector<std::unordered_map<const ir::ScalarNode*, std::string>> memo_;

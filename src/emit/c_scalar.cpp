@@ -176,6 +176,74 @@ std::string CKernel::byte_address(int slot, Scalar at) {
   return text;
 }
 
+namespace {
+
+// An address as a part that threads differ in, or iterations do, a part that is of parameters alone, and a number; none where the parts may be negative,
+// so that they could leave the range of an index where the whole does not.
+struct Offset {
+  Expr moving, uniform, constant;
+};
+std::optional<Offset> offset_of(Scalar at) {
+  const Expr e = ir::as_expr(at);
+  if (!e || e.kind() != symbolic::ExprKind::kAdd) return std::nullopt;
+  const Expr none = e.table().constant(0);
+  Offset found{none, none, none};
+  for (Expr term : e.args()) {
+    const bool is_uniform = std::ranges::all_of(symbolic::free_symbols(term),
+                                                [](Expr s) { return s.symbol().kind == symbolic::SymbolKind::kParam; });
+    Expr& part = term.is_constant() ? found.constant : is_uniform ? found.uniform : found.moving;
+    part = part + term;
+  }
+  for (Expr part : {found.moving, found.uniform, found.constant})
+    if (part.range().lo < 0) return std::nullopt;
+  return found;
+}
+
+}  // namespace
+
+void CKernel::find_offsets() {
+  if (dialect_.kept_pointer.empty()) return;
+  const auto add = [&](int slot, Scalar at) {
+    if (buffer(slot).space != thread::Space::kGlobal) return;
+    if (const auto offset = offset_of(at))
+      offsets_[{slot, offset->moving.node()}][offset->uniform.node()].insert(offset->constant.constant());
+  };
+  const auto visit_reads = [&](const thread::Stmt& s) {
+    if (const auto* n = s->as<thread::LoadVector>()) add(n->memory, n->index);
+    thread::for_each_scalar(*s, [&](Scalar root) {
+      if (!root) return;
+      ir::visit(root, [&](Scalar x) {
+        if (x->kind == ir::ScalarKind::kLoad) add(x->slot, x->args[0]);
+      });
+    });
+  };
+  thread::visit(kernel_.body, [&](const thread::Stmt& s) {
+    if (const auto* f = s->as<thread::For>()) thread::visit(f->body, visit_reads);
+  });
+}
+
+std::string CKernel::pointer_to(int slot, Scalar at) {
+  const std::string& base = buffer_names_[static_cast<size_t>(slot)];
+  const auto offset = offset_of(at);
+  const auto found = offset ? offsets_.find({slot, offset->moving.node()}) : offsets_.end();
+  // Pointers for their own sake cost a compiler more than positions do.
+  if (found == offsets_.end() || found->second.size() < 2 ||
+      std::ranges::none_of(found->second, [](const auto& each) { return each.second.size() > 1; }))
+    return fmt::format("{} + {}", base, position(at).text);
+  const Address address{slot, (offset->moving + offset->uniform).node()};
+  const std::string* pointer = nullptr;
+  for (const Scope& scope : index_scopes_)
+    if (const auto named = scope.pointers.find(address); named != scope.pointers.end()) pointer = &named->second;
+  if (pointer == nullptr) {
+    std::string text = fmt::format("{} + {}", base, index(offset->moving).text);
+    if (!offset->uniform.is_constant(0)) text += " + " + index(offset->uniform).text;
+    pointer = &(index_scopes_.back().pointers[address] = fmt::format("t{}", temporaries_++));
+    line(fmt::format("{} {} = {};", pointer_type(slot), *pointer, text));
+    line(fmt::format(fmt::runtime(dialect_.kept_pointer), *pointer));
+  }
+  return offset->constant.is_constant(0) ? *pointer : fmt::format("{} + {}", *pointer, index(offset->constant).text);
+}
+
 std::string CKernel::element(int slot, Scalar at) {
   if (registers_[static_cast<size_t>(slot)])
     return fmt::format("{}_{}", buffer_names_[static_cast<size_t>(slot)], ir::as_expr(at).constant());
@@ -189,8 +257,7 @@ std::string CKernel::loaded(Scalar s) {
   const thread::Buffer& b = buffer(s->slot);
   if (b.space != thread::Space::kGlobal || b.written || dialect_.read_only_load.empty())
     return element(s->slot, s->args[0]);
-  const std::string at = fmt::format("{} + {}", buffer_names_[static_cast<size_t>(s->slot)], position(s->args[0]).text);
-  return fmt::format(fmt::runtime(dialect_.read_only_load), at);
+  return fmt::format(fmt::runtime(dialect_.read_only_load), pointer_to(s->slot, s->args[0]));
 }
 
 std::string CKernel::bits_of(Scalar s) {

@@ -134,6 +134,12 @@ void CKernel::emit(const thread::For& s) {
   Index extent = index(s.extent);
   if (!s.extent.is_constant()) extent.text = name(index_type(extent.wide), extent.text);
   const std::string variable = fresh(s.var.symbol().name);
+  // What is left of a loop that is written out: compilers that do not see how short it is make more copies than it has iterations.
+  constexpr int64_t kShort = 8, kCopies = 4;
+  bool is_innermost = true;
+  thread::visit(s.body, [&](const thread::Stmt& each) { is_innermost &= each->as<thread::For>() == nullptr; });
+  if (!dialect_.unrolled.empty() && is_innermost && !s.extent.is_constant() && s.extent.range().hi < kShort)
+    line(fmt::format(fmt::runtime(dialect_.unrolled), kCopies));
   line(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", index_type(extent.wide), variable, extent.text));
   index_scopes_.emplace_back();
   halves_.clear();
@@ -199,9 +205,8 @@ std::string CKernel::address(int slot, Scalar at, std::string_view as, bool is_c
   const std::string_view space = buffer(slot).space == Space::kShared ? dialect_.shared_pointer : dialect_.global;
   if (const std::string bytes = byte_address(slot, at); !bytes.empty())
     return fmt::format("({}{}*)({})", is_const ? "const " : "", as, bytes);
-  const Index i = position(at);
   return fmt::format("({}{}{}{}*)({} + {})", space, space.empty() ? "" : " ", is_const ? "const " : "", as,
-                     buffer_names_[static_cast<size_t>(slot)], i.text);
+                     buffer_names_[static_cast<size_t>(slot)], position(at).text);
 }
 
 void CKernel::emit(const thread::LoadVector& s) {
@@ -209,8 +214,9 @@ void CKernel::emit(const thread::LoadVector& s) {
   STAX_ASSERT(b.dtype == buffer(s.local).dtype, "kernel {}: a vector of {} into {}", kernel_.name, ir::name_of(b.dtype),
               ir::name_of(buffer(s.local).dtype));
   const Vector v = vector_of(b.dtype, s.width);
-  const std::string from = address(s.memory, s.index, v.type, true);
   const bool read_only = b.space == Space::kGlobal && !b.written && !dialect_.read_only_load.empty();
+  const std::string from = read_only ? fmt::format("(const {}*)({})", v.type, pointer_to(s.memory, s.index))
+                                     : address(s.memory, s.index, v.type, true);
   const std::string vector = fmt::format("t{}", temporaries_++);
   line(fmt::format("const {} {} = {};", v.type, vector,
                    read_only ? fmt::format(fmt::runtime(dialect_.read_only_load), from) : "*" + from));

@@ -273,6 +273,8 @@ const Dialect& cuda_dialect() {
     d.thread_index = "threadIdx.x";
     d.block_index[0] = "blockIdx.x", d.block_index[1] = "blockIdx.y", d.block_index[2] = "blockIdx.z";
     d.read_only_load = "__ldg({})";
+    d.unrolled = "#pragma unroll {}";
+    d.kept_pointer = "asm(\"\" : \"+l\"({}));";
     d.barrier = [](bool) { return std::string("__syncthreads();"); };
     d.shuffle = shuffle;
     d.vote = vote;

@@ -286,12 +286,15 @@ class GpuScheduler {
     unroll_reduction(v);
     return v;
   }
-  // Several iterations of the reduction are written out, so that their loads are under way together and share an address.
-  void unroll_reduction(GpuVersion& v) const {
+  // Several iterations of the reduction are written out, so that their loads are under way together and share an address. `cases`: also in the copy of it that
+  // has the rest of the results.
+  void unroll_reduction(GpuVersion& v, bool cases = false) const {
     const loop::For& r = form_.reductions.back();
     if (r.extent.is_constant() && r.extent.constant() < 2 * kTogether) return;
     GpuVersion unrolled = v;
-    unrolled.schedule += fmt::format("split {} {} -> ro ri separate rt\nunroll ri\n", name(r), kTogether);
+    const std::string steps = "split {0}{1} {2} -> ro{1} ri{1} separate rt{1}\nunroll ri{1}\n";
+    for (const char* copy : {"", "_t"})
+      if (*copy == 0 || cases) unrolled.schedule += fmt::format(fmt::runtime(steps), name(r), copy, kTogether);
     if (is_legal(unrolled)) v = std::move(unrolled);
   }
   // Several vectors of neighbouring results a thread, where that is still work for half of the machine. `together`: of the last two loops, which are one in
@@ -351,7 +354,7 @@ class GpuScheduler {
         fmt::format("a thread reduces for {} results in {} accesses: neighbouring vectors are neighbours in a warp",
                     kVector * kSeveral, kSeveral)};
     if (together) v.reasons.push_back("rows of any length: several of them together are whole vectors");
-    unroll_reduction(v);
+    unroll_reduction(v, true);
     if (v.guard.is_constant(1)) v.guard = {};
     return v;
   }
