@@ -53,9 +53,10 @@ struct Dialect {
   /// The function that combines atomically and whose arguments are an address and a value; empty: there is none, a loop around
   /// compare_and_swap does it.
   std::string (*atomic)(ir::Combiner combiner, ir::DType t, bool in_shared, const ir::Target& target) = nullptr;
-  /// Statements; null where the machine copies in the foreground. Addresses are expressions; condition is empty or an expression.
-  std::string (*async_copy)(const std::string& to, const std::string& from, int bytes,
-                            const std::string& condition) = nullptr;
+  /// Statements; null where the machine copies in the foreground. Addresses are expressions; condition is empty or an expression: zeros where it does not
+  /// hold; and so is `where`: no copy where it does not hold.
+  std::string (*async_copy)(const std::string& to, const std::string& from, int bytes, const std::string& condition,
+                            const std::string& where) = nullptr;
   std::string_view async_commit;
   std::string (*async_wait)(int pending) = nullptr;
   /// One statement that loads matrices (thread::LoadMatrix) into words, by the address of a row.

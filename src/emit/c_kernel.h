@@ -96,6 +96,7 @@ class CKernel {
   void statement(const thread::Stmt& s);
   void emit(const thread::For& s);
   void emit(const thread::Block& s);
+  bool is_conditional_copy(const thread::Stmt& s);
   void emit(const thread::If& s);
   void emit(const thread::Store& s);
   void emit(const thread::LoadVector& s);
@@ -146,6 +147,7 @@ class CKernel {
   std::vector<Scope> index_scopes_;
   // What reads in loops add to a position that changes in them: parts that do not, each with the numbers that are added to both.
   std::map<Address, std::map<const symbolic::ExprNode*, std::set<int64_t>>> offsets_;
+  std::string where_;  // a condition under which the copies at hand are made; empty: there is none
   std::unordered_map<int64_t, Half> halves_;  // by slot and element; of the block of text at hand
   // Of one statement.
   std::vector<std::unordered_map<const ir::ScalarNode*, std::string>> memo_;

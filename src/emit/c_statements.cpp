@@ -158,7 +158,23 @@ void CKernel::emit(const thread::Block& s) {
   for (const thread::Stmt& each : s.statements) statement(each);
 }
 
+// A few copies in the background whose addresses have a value in all threads.
+bool CKernel::is_conditional_copy(const thread::Stmt& s) {
+  if (const auto* b = s->as<thread::Block>())
+    return !b->statements.empty() && b->statements.size() <= 8 &&
+           std::ranges::all_of(b->statements, [&](const thread::Stmt& each) { return is_conditional_copy(each); });
+  const auto* copy = s->as<thread::AsyncCopy>();
+  return copy != nullptr && target_.async_copy && dialect_.async_copy != nullptr && ir::as_expr(copy->to) &&
+         ir::as_expr(copy->from) && !(copy->condition && ir::has_load(copy->condition));
+}
+
 void CKernel::emit(const thread::If& s) {
+  if (where_.empty() && !s.else_body && is_conditional_copy(s.then_body)) {
+    where_ = name("bool", condition(s.condition));
+    statement(s.then_body);
+    where_.clear();
+    return;
+  }
   line(fmt::format("if ({}) {{", without_parentheses(condition(s.condition))));
   body(s.then_body);
   if (s.else_body) {
@@ -339,7 +355,7 @@ void CKernel::emit(const thread::AsyncCopy& s) {
   const std::string to = address(s.shared, s.to, type, false);
   // An address that has to be read is read where the copy is made only.
   if (target_.async_copy && dialect_.async_copy != nullptr && !(s.condition && is_guarded(s.from))) {
-    line(dialect_.async_copy(to, address(s.global, s.from, type, true), bytes, chosen));
+    line(dialect_.async_copy(to, address(s.global, s.from, type, true), bytes, chosen, where_));
     return;
   }
   if (!s.condition) {

@@ -190,6 +190,19 @@ DEVICE void copy_async_8_if(void* to, const void* from, bool condition) {
 DEVICE void copy_async_16_if(void* to, const void* from, bool condition) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(condition ? 16 : 0) : "memory");
 }
+
+// No copy at all where it is not this thread's. A branch around it would have addresses computed anew on its way, in each iteration of a loop.
+DEVICE void copy_async_4_where(void* to, const void* from, bool condition, bool own) {
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.ca.shared.global [%0], [%1], 4, %2;}" ::"r"(shared_address(to)), "l"(from), "r"(condition ? 4 : 0), "r"(own ? 1 : 0) : "memory");
+}
+
+DEVICE void copy_async_8_where(void* to, const void* from, bool condition, bool own) {
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.ca.shared.global [%0], [%1], 8, %2;}" ::"r"(shared_address(to)), "l"(from), "r"(condition ? 8 : 0), "r"(own ? 1 : 0) : "memory");
+}
+
+DEVICE void copy_async_16_where(void* to, const void* from, bool condition, bool own) {
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.cg.shared.global [%0], [%1], 16, %2;}" ::"r"(shared_address(to)), "l"(from), "r"(condition ? 16 : 0), "r"(own ? 1 : 0) : "memory");
+}
 )";
 
 std::string shuffle(const thread::Shuffle& s, std::string_view, const std::string& value, const std::string& lane,
@@ -218,7 +231,11 @@ std::string atomic(Combiner combiner, DType t, bool, const ir::Target&) {
   STAX_UNREACHABLE();
 }
 
-std::string async_copy(const std::string& to, const std::string& from, int bytes, const std::string& condition) {
+std::string async_copy(const std::string& to, const std::string& from, int bytes, const std::string& condition,
+                       const std::string& where) {
+  if (!where.empty())
+    return fmt::format("copy_async_{}_where({}, {}, {}, {});", bytes, to, from, condition.empty() ? "true" : condition,
+                       where);
   if (condition.empty()) return fmt::format("copy_async_{}({}, {});", bytes, to, from);
   return fmt::format("copy_async_{}_if({}, {}, {});", bytes, to, from, condition);
 }
