@@ -24,8 +24,9 @@ using symbolic::Expr;
 namespace {
 
 constexpr int kMostStages = 4;
-constexpr int kBytes = 16;  // of one access
-constexpr int kTurned = 4;  // steps of the depth, and rows, of what a thread turns
+constexpr int kBytes = 16;    // of one access
+constexpr int kTogether = 8;  // copies of a thread under way together where registers are short
+constexpr int kTurned = 4;    // steps of the depth, and rows, of what a thread turns
 
 struct Tile : ResultTile {
   int depth;                    // steps of the reduction at a time
@@ -87,12 +88,18 @@ class MatrixScheduler {
     steps.step(fmt::format("vectorize {}_d {}", near, kTurned));
   }
   // The copies of one factor: neighbouring threads copy neighbours.
-  void copy(StepList& steps, const std::string& near, int row_elements, bool is_vector, bool is_tight) const {
+  void copy(StepList& steps, const std::string& near, int row_elements, bool is_vector, bool is_tight,
+            int block) const {
     if (!is_vector) {
-      // One by one, in a loop, where sums take most registers; else loads one by one, all under way together, and stores in words of two.
+      // Several at a time, in a loop, where sums take most registers; else loads one by one, all under way together, and stores in words of two.
       if (is_tight) {
         steps.step(fmt::format("fuse {0}_0 {0}_1 -> {0}_copy", near));
-        steps.step(fmt::format("thread {}_copy", near));
+        steps.step(fmt::format("split {0}_copy {1} -> {0}_g {0}_s exact", near, block * kTogether));
+        steps.step(fmt::format("split {0}_s {1} -> {0}_e {0}_t exact", near, block));
+        steps.step(fmt::format("interchange {0}_e {0}_t", near));
+        steps.step(fmt::format("interchange {0}_g {0}_t", near));
+        steps.step(fmt::format("thread {}_t", near));
+        steps.step(fmt::format("unroll {}_e", near));
         return;
       }
       steps.step(fmt::format("split {0}_1 2 -> {0}_v {0}_l exact", near));
@@ -170,7 +177,7 @@ class MatrixScheduler {
       if (is_turned) {
         copy_turned(steps, load->slot, near, aligned);
       } else {
-        copy(steps, near, is_deep ? t.depth : tile, aligned, is_tight);
+        copy(steps, near, is_deep ? t.depth : tile, aligned, is_tight, t.warps() * target.warp);
       }
     };
     fill(left_, "left", turn_left, deep_left, t.rows);
