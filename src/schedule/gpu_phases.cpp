@@ -69,11 +69,11 @@ class PhaseChooser {
     const Expr steps_each = symbolic::floordiv(count, kVector);
     const Expr vectors = symbolic::ceildiv(results * kVector, kThreads * 2 * kVector);
     const Expr is_loose = symbolic::less(constant(0), symbolic::mod(form_.outer.back().extent, kVector));
-    return phases(step("first") + fmt::format(" every {} turn", kVector), steps_each,
-                  parts(vectors, kVectorReaders, steps_each, 64, 64),
-                  symbolic::logical_and(symbolic::less_equal(constant(64), steps_each),
-                                        symbolic::max(is_loose, has_few)),
-                  8, true);
+    return phases(
+        step("first") + fmt::format(" every {} turn", kVector), steps_each,
+        parts(vectors, kVectorReaders, steps_each, 64, 64),
+        symbolic::logical_and(symbolic::less_equal(constant(64), steps_each), symbolic::logical_or(is_loose, has_few)),
+        8, true);
   }
 
   /// A reduction over the rows of one matrix, whose length is no multiple of a vector as far as is known: of kVector rows together it is.
