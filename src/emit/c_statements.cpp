@@ -140,6 +140,9 @@ void CKernel::emit(const thread::For& s) {
   thread::visit(s.body, [&](const thread::Stmt& each) { is_innermost &= each->as<thread::For>() == nullptr; });
   if (!dialect_.unrolled.empty() && is_innermost && !s.extent.is_constant() && s.extent.range().hi < kShort)
     line(fmt::format(fmt::runtime(dialect_.unrolled), kCopies));
+  // A loop around others has enough to do: written out, what each copy reads is fetched in front of all of them, and there are no registers left.
+  if (!dialect_.unrolled.empty() && !is_innermost && s.extent.is_constant())
+    line(fmt::format(fmt::runtime(dialect_.unrolled), 1));
   line(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", index_type(extent.wide), variable, extent.text));
   index_scopes_.emplace_back();
   halves_.clear();

@@ -253,6 +253,7 @@ const Dialect& hip_dialect() {
     d.vote = vote;
     d.atomic = atomic;
     d.mma = mma;
+    d.unrolled = "#pragma unroll {}";
     return d;
   }();
   return dialect;

@@ -18,12 +18,12 @@
 //   interchange i j                 two perfectly nested loops change places; the iterations of one of them are independent
 //   fuse i j -> f                   two perfectly nested loops become one; i = f / extent(j), j = f mod extent(j)
 //   tile i j 4 8 -> io jo ii ji [exact|guard]   of two perfectly nested loops: split, split, interchange
-//   sink i [apart]                  moves loop i inward past everything between it and the statements it encloses: over a sequence it is
+//   sink i [apart] [above r s]      moves loop i inward past everything between it and the statements it encloses: over a sequence it is
 //                                   distributed, into serial and unrolled loops it is interchanged, and local buffers allocated inside it get a
 //                                   new innermost axis for it. A condition that depends on i goes along to each statement, others stay outside.
 //                                   i's iterations must be independent. (This is how a register tile is made: split, then sink.) The
 //                                   axis is the extent's upper bound where that is a constant up to 256, else the extent. apart: it is the
-//                                   outermost axis, so that what an iteration has of a buffer stays together.
+//                                   outermost axis, so that what an iteration has of a buffer stays together. above: it stops in front of these loops.
 //   unroll i                        constant extent up to 1024
 //   vectorize i 16                  marks i vector with 16 lanes; only innermost loops (or loops that enclose unrolled ones only), without local
 //                                   buffers inside; iterations are independent or update locations that do not depend on i
@@ -40,7 +40,8 @@
 //   double_buffer 5 i               local buffer slot 5, filled in each iteration of i, gets two halves, the next filled one iteration ahead
 //   pipeline 5 6 at i 3             local buffers 5 and 6, filled and then used in each iteration of i, get 3 stages, filled in the background 2
 //                                   iterations ahead
-//   split_reduction r 4 -> ro ri    r's updates go to 4 partial accumulators combined after the loop, in a fixed order
+//   split_reduction r 4 -> ro ri [outside]   r's updates go to 4 partial accumulators combined after the loop, in a fixed order; loops of that name
+//                                   that update nothing stay. outside: ri is around ro, and nobody else touches an accumulator; what is combined is a copy
 //   align r 4 of 0 -> rh            r's first iterations, up to where it reads buffer slot 0 at a multiple of 4 elements, become a loop rh in front of it
 //   split_scan s 256 4 -> so        a running sum in tiles of 256 lanes with 4 elements each: loops so_sum (inside so_e), so_step0 .. so_step7 and so_out
 //                                   (inside so_f) over lanes, in a fixed order of combination

@@ -11,7 +11,7 @@
 // leaves a local buffer behind with a new innermost axis. A condition that does not depend on it stays outside; one
 // that does goes along, to each of the statements below it. All of this only changes the order in which whole
 // iterations do their parts, so what has to hold is that the iterations are independent (updates of one location may
-// change their order).
+// change their order). In front of the loops that are named behind `above` it stops.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,8 +25,9 @@ namespace {
 
 class Sinker {
  public:
-  Sinker(Edit& edit, const For& loop, const LoopScope& outer, bool apart)
-      : edit_(edit), loop_(loop), scope_(outer), apart_(apart) {
+  /// `above`: variables of loops that it stays outside of.
+  Sinker(Edit& edit, const For& loop, const LoopScope& outer, bool apart, const std::vector<Expr>& above)
+      : edit_(edit), loop_(loop), scope_(outer), apart_(apart), above_(above) {
     visit(edit.kernel.body, [&](const Stmt& s) {
       if (const Allocate* a = s->as<Allocate>()) ++allocations_[a->slot];
     });
@@ -37,7 +38,7 @@ class Sinker {
 
   Stmt push(const Stmt& s) {
     return std::visit(Overloaded{
-                          [&](const For& f) { return push_loop(f); },
+                          [&](const For& f) { return stays_above(f) ? wrap(s) : push_loop(f); },
                           [&](const Block& b) -> Stmt {
                             Block copy;
                             for (const Stmt& each : b.statements) copy.statements.push_back(push(each));
@@ -60,6 +61,10 @@ class Sinker {
     For copy = loop_;
     copy.body = s;
     return make(std::move(copy));
+  }
+
+  bool stays_above(const For& f) const {
+    return std::any_of(above_.begin(), above_.end(), [&](Expr var) { return var == f.var; });
   }
 
   Stmt push_loop(const For& f) {
@@ -159,20 +164,28 @@ class Sinker {
   std::unordered_map<int, int> allocations_, allocations_inside_;
   std::vector<int> widened_;
   bool apart_;  // the new axis of buffers is their outermost
+  const std::vector<Expr>& above_;
 };
 
 }  // namespace
 
 Kernel sink(Edit edit) {
   const Expr i = edit.loop(edit.word(0));
-  const bool apart = edit.step.words.size() == 2;
-  if (apart && edit.word(1) != "apart") edit.fail(edit.word(1), "expected apart");
+  size_t next = 1;
+  const bool apart = edit.step.words.size() > next && edit.word(next) == "apart";
+  if (apart) ++next;
+  std::vector<Expr> above;
+  if (edit.step.words.size() > next) {
+    if (edit.word(next) != "above" || edit.step.words.size() == next + 1)
+      edit.fail(edit.word(next), apart ? "expected above and loops" : "expected apart, or above and loops");
+    while (++next < edit.step.words.size()) above.push_back(edit.loop(edit.word(next)));
+  }
   edit.common_extent(i);
   edit.replace_loops(i, [&](const For& loop, const LoopScope& outer) {
     edit.require_kind(loop, LoopKind::kSerial);
     const std::string dependence = find_dependence(edit.kernel, loop, outer, Reduction::kAny);
     if (!dependence.empty()) edit.fail("loop " + loop_name(i), "its iterations are not independent: " + dependence);
-    return Sinker(edit, loop, outer, apart).push(loop.body);
+    return Sinker(edit, loop, outer, apart, above).push(loop.body);
   });
   return std::move(edit.kernel);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// split_reduction r 4 -> ro ri
+// split_reduction r 4 -> ro ri [outside]
 //
 // One accumulator makes each addition wait for the one before. Four accumulators break the chain (and make four lanes
 // of a vector):
@@ -11,6 +11,11 @@
 //        for ri_t in n mod 4 { part[ri_t] sum= x[(n/4)*4 + ri_t] };
 //        for ri_1 in 4 { acc[] sum= part[ri_1] }
 //      }
+//
+// outside: ri is around ro, which goes to the end, and nobody but an iteration of ri touches its accumulators, so that threads keep them in
+// registers: what is combined is a copy.
+//
+//   -> .. for ri in 4 { for ro in (n - ri + 3)/4 { part[ri] sum= x[ro*4 + ri] } }; for ri_0 in 4 { parts[ri_0] = part[ri_0] }; ..
 //
 // The order in which partial results are combined is fixed; it differs from the order before. A local accumulator that
 // is an array gets partial arrays; of a global buffer, one location may be updated.
@@ -40,39 +45,60 @@ class ReductionSplitter {
     collect();
   }
 
-  Stmt run(Expr ro, Expr ri, int64_t factor) {
+  bool updates_nothing() const { return reductions_.empty(); }
+
+  Stmt run(Expr ro, Expr ri, int64_t factor, bool outside) {
     ir::Context& context = edit_.context();
     const Expr lanes = context.exprs.constant(factor), count = trip_count(loop_.extent);
     const Expr whole = symbolic::floordiv(count, factor), left = symbolic::mod(count, factor);
-    Block first, last;
+    Block first, copies, last;
+    std::vector<int> made;
     for (auto& [slot, r] : reductions_) {
       const Buffer buffer = edit_.kernel.buffers[slot];
       std::vector<Expr> extents{lanes};
       if (buffer.scope == Scope::kLocal) extents.insert(extents.end(), buffer.extents.begin(), buffer.extents.end());
       r.partial = edit_.new_local(buffer.name + "_part", buffer.dtype, extents);
+      made.push_back(r.partial);
+      int combined = r.partial;
+      if (outside) {
+        combined = edit_.new_local(buffer.name + "_parts", buffer.dtype, extents);
+        made.push_back(combined);
+        copies.statements.push_back(over_partial(r.partial, [&, &reduction = r](const std::vector<Scalar>& at) {
+          return make(Store{combined, at, context.scalars.load(reduction.partial, buffer.dtype, at)});
+        }));
+      }
       first.statements.push_back(over_partial(r.partial, [&, &reduction = r](const std::vector<Scalar>& at) {
         return make(Store{reduction.partial, at, neutral(context, reduction.combiner, buffer.dtype)});
       }));
-      last.statements.push_back(over_partial(r.partial, [&, slot = slot,
-                                                         &reduction = r](const std::vector<Scalar>& at) {
-        std::vector<Scalar> to = reduction.location;
-        if (buffer.scope == Scope::kLocal) to.assign(at.begin() + 1, at.end());
-        return make(Update{slot, to, reduction.combiner, context.scalars.load(reduction.partial, buffer.dtype, at)});
-      }));
+      last.statements.push_back(
+          over_partial(r.partial, [&, slot = slot, &reduction = r](const std::vector<Scalar>& at) {
+            std::vector<Scalar> to = reduction.location;
+            if (buffer.scope == Scope::kLocal) to.assign(at.begin() + 1, at.end());
+            return make(Update{slot, to, reduction.combiner, context.scalars.load(combined, buffer.dtype, at)});
+          }));
     }
-    NestCopier copier(edit_);
-    const Expr rt = edit_.fresh_loop(loop_name(ri) + "_t", left);
+    Block all{{make(std::move(first))}};
     Stmt steady = substitute(to_partial(loop_.body, ri), {{loop_.var.node(), ro * factor + ri}});
-    steady = make(For{ri, lanes, LoopKind::kSerial, 0, std::move(steady)});
-    steady = make(For{ro, whole, LoopKind::kSerial, 0, std::move(steady)});
-    Stmt tail = substitute(to_partial(copier.copy(loop_.body), rt), {{loop_.var.node(), whole * factor + rt}});
-    tail = make(For{rt, left, LoopKind::kSerial, 0, std::move(tail)});
+    if (outside) {
+      steady =
+          make(For{ro, symbolic::floordiv(count - ri + (factor - 1), factor), LoopKind::kSerial, 0, std::move(steady)});
+      all.statements.push_back(make(For{ri, lanes, LoopKind::kSerial, 0, std::move(steady)}));
+      all.statements.push_back(make(std::move(copies)));
+    } else {
+      steady = make(For{ri, lanes, LoopKind::kSerial, 0, std::move(steady)});
+      all.statements.push_back(make(For{ro, whole, LoopKind::kSerial, 0, std::move(steady)}));
+      NestCopier copier(edit_);
+      const Expr rt = edit_.fresh_loop(loop_name(ri) + "_t", left);
+      Stmt tail = substitute(to_partial(copier.copy(loop_.body), rt), {{loop_.var.node(), whole * factor + rt}});
+      all.statements.push_back(make(For{rt, left, LoopKind::kSerial, 0, std::move(tail)}));
+    }
     // Where nothing is added, the location may not even exist.
     Stmt combination = make(std::move(last));
     const Expr any = symbolic::less(context.exprs.constant(0), count);
     if (!any.is_constant(1)) combination = make(If{condition_of(context, any), std::move(combination), {}});
-    Stmt result = make(Block{{make(std::move(first)), std::move(steady), std::move(tail), std::move(combination)}});
-    for (const auto& [slot, r] : reductions_) result = make(Allocate{r.partial, std::move(result)});
+    all.statements.push_back(std::move(combination));
+    Stmt result = make(std::move(all));
+    for (const int slot : made) result = make(Allocate{slot, std::move(result)});
     return result;
   }
 
@@ -107,7 +133,6 @@ class ReductionSplitter {
       if (!is_unconditional(loop_.body, a.slot))
         fail(fmt::format("it may leave global buffer {} as it is", buffer.name));
     }
-    if (reductions_.empty()) fail("it updates nothing");
     for (const Access& a : accesses_in(loop_.body)) {
       if (a.kind != AccessKind::kUpdate && reductions_.contains(a.slot)) {
         fail(fmt::format("buffer {} is not only updated in it", edit_.kernel.buffers[a.slot].name));
@@ -166,12 +191,20 @@ Kernel split_reduction(Edit edit) {
   const Expr r = edit.loop(edit.word(0));
   const int64_t factor = edit.number(1, 1, 4096);
   const Expr count = trip_count(edit.common_extent(r));
-  const Expr ro = edit.new_loop(edit.word(2), symbolic::floordiv(count, factor));
+  const bool outside = edit.step.words.size() == 5;
+  if (outside && edit.word(4) != "outside") edit.fail(edit.word(4), "expected outside");
+  const Expr ro =
+      edit.new_loop(edit.word(2), outside ? symbolic::ceildiv(count, factor) : symbolic::floordiv(count, factor));
   const Expr ri = edit.new_loop(edit.word(3), edit.context().exprs.constant(factor));
+  bool found = false;
   edit.replace_loops(r, [&](const For& loop, const LoopScope& outer) {
     edit.require_kind(loop, LoopKind::kSerial);
-    return ReductionSplitter(edit, loop, outer).run(ro, ri, factor);
+    ReductionSplitter splitter(edit, loop, outer);
+    if (splitter.updates_nothing()) return make(loop);
+    found = true;
+    return splitter.run(ro, ri, factor, outside);
   });
+  if (!found) edit.fail("loop " + loop_name(r), "it updates nothing");
   return std::move(edit.kernel);
 }
 

@@ -11,6 +11,7 @@
 
 #include "loop/access.h"
 #include "loop/transform.h"
+#include "schedule/attention.h"
 #include "schedule/schedule.h"
 #include "schedule/step_list.h"
 
@@ -30,14 +31,8 @@ constexpr int64_t kFewQueries = 2;
 // Results of one query that fit registers.
 constexpr int64_t kMostResults = 256;
 
-struct Product {
-  loop::For points;      // the loop around the sum
-  loop::For terms;       // that of the sum
-  ir::Scalar factor;     // what is read from memory at each step
-  bool is_last = false;  // its result leaves the kernel
-};
+}  // namespace
 
-/// Loops with a sum of their own directly in them.
 std::vector<Product> products_of(const loop::Kernel& kernel) {
   std::vector<Product> found;
   loop::visit(kernel.body, [&](const Stmt& s) {
@@ -50,9 +45,14 @@ std::vector<Product> products_of(const loop::Kernel& kernel) {
       if (const auto* store = inner->as<loop::Store>()) p.is_last = p.is_last || store->slot < kernel.arguments;
       const auto* update = inner->as<loop::Update>();
       if (update == nullptr) return;
+      int rows = 0;
       ir::visit(update->value, [&](ir::Scalar x) {
-        const bool is_operand = x->kind == ir::ScalarKind::kLoad && x->slot < kernel.arguments;
-        if (is_operand && !kernel.buffers[x->slot].written) p.factor = x;
+        if (x->kind != ir::ScalarKind::kLoad) return;
+        if (x->slot >= kernel.arguments) {
+          p.row = ++rows == 1 ? x : ir::Scalar();
+        } else if (!kernel.buffers[x->slot].written) {
+          p.factor = x;
+        }
       });
     });
     found.push_back(std::move(p));
@@ -60,11 +60,12 @@ std::vector<Product> products_of(const loop::Kernel& kernel) {
   return found;
 }
 
-/// Whether a factor of a product that is no value of the row moves with an outer loop.
 bool moves_factor(const std::vector<Product>& products, Expr var) {
   return std::any_of(products.begin(), products.end(),
                      [&](const Product& p) { return p.factor && loop::depends_on(p.factor, var); });
 }
+
+namespace {
 
 bool is_contiguous(const loop::Kernel& kernel, ir::Scalar load, Expr var) {
   const auto stride = load ? stride_of(kernel, load, var) : std::nullopt;

@@ -42,7 +42,11 @@ class GpuScheduler {
       if (auto versions = scan_versions(kernel_, target_); !versions.empty()) return versions;
     }
     std::vector<GpuVersion> versions;
-    if (kernel_.kernel_class == "rows" || kernel_.kernel_class == "attention") return rows();
+    if (kernel_.kernel_class == "attention") versions = attention_tiles(kernel_, target_, form_);
+    if (kernel_.kernel_class == "rows" || kernel_.kernel_class == "attention") {
+      for (GpuVersion& v : rows()) versions.push_back(std::move(v));
+      return versions;
+    }
     if (form_.matches && form_.reductions.empty() && !form_.has_if && !form_.outer.empty()) {
       versions = pointwise();
     } else if (form_.matches && !form_.has_if && form_.accumulators == 1) {

@@ -83,6 +83,8 @@ std::string fuse_reductions(StepList& steps, const NestForm& form);
 std::vector<GpuVersion> skinny_contraction(const loop::Kernel& kernel, const ir::Target& target, const NestForm& form);
 /// Tiles of results in registers of threads.
 std::vector<GpuVersion> tiled_contraction(const loop::Kernel& kernel, const ir::Target& target, const NestForm& form);
+/// Attention of tiles of queries; none where keys or values lie in another way than it reads them.
+std::vector<GpuVersion> attention_tiles(const loop::Kernel& kernel, const ir::Target& target, const NestForm& form);
 /// Tiles multiplied by matrix instructions; none where the target has none for the types.
 std::vector<GpuVersion> matrix_contraction(const loop::Kernel& kernel, const ir::Target& target, const NestForm& form);
 

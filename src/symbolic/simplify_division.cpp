@@ -169,7 +169,7 @@ void Simplifier::extract_constant_multiples(Polynomial& a, int64_t b, Polynomial
 std::optional<Simplifier::Factored> Simplifier::take_out_factor(const Polynomial& a, const Polynomial& b) const {
   const std::optional<Term> divisor = b.as_term();
   if (!divisor || a.terms.empty()) return std::nullopt;
-  std::vector<Term> candidates;
+  std::vector<Term> candidates{common_factor(a.terms[0], *divisor)};
   for (const Term& term : a.terms) {
     candidates.push_back(common_factor(term, *divisor));
     candidates.front() = common_factor(candidates.front(), term);  // of all terms

@@ -25,6 +25,10 @@ TEST(SplitReduction, KeepsTheResults) {
       %2[] prod= load0[r] }
   })";
   expect_schedule(total, "split_reduction r 8 -> ro ri; unroll ri");
+  expect_schedule(kRow, "split_reduction r 8 -> ro ri outside");
+  expect_schedule(kMatmul, "split_reduction r 3 -> ro ri outside; unroll ri");
+  expect_schedule(total, "split_reduction r 8 -> ro ri outside; unroll ri");
+  expect_illegal(kRow, "split_reduction r 8 -> ro ri inside", "split_reduction r 8", "inside");
   expect_illegal(kMap, "split_reduction j 4 -> jo ji", "split_reduction j 4", "loop j");
   expect_illegal(kMatmul, "split_reduction i 4 -> io ii", "split_reduction i 4", "loop i");
 }

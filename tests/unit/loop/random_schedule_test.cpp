@@ -128,12 +128,13 @@ class Randomizer {
       case 7:
         return "tile " + loop() + " " + loop() + " " + factor() + " " + factor() + " -> " + fresh() + " " + fresh() +
                " " + fresh() + " " + fresh();
-      case 8: return "sink " + loop();
+      case 8: return "sink " + loop() + (below(3) == 0 ? " above " + loop() : "");
       case 9: return "unroll " + loop();
       case 10: return "vectorize " + loop() + " " + factor();
       case 11:
         return below(2) != 0 ? "parallelize " + loop()
-                             : "split_reduction " + loop() + " " + factor() + " -> " + fresh() + " " + fresh();
+                             : "split_reduction " + loop() + " " + factor() + " -> " + fresh() + " " + fresh() +
+                                   pick<const char*>({"", " outside"});
       case 12:
         return below(2) != 0
                    ? "align " + loop() + " " + pick<const char*>({"2", "4", "8"}) + " of " + slot() + " -> " + fresh()

@@ -313,6 +313,34 @@ TEST(Sink, BuffersOfIterationsLieApart) {
   expect_illegal(kMap, "sink i aside", "sink i aside", "aside");
 }
 
+TEST(Sink, StaysAboveTheLoopsThatAreNamed) {
+  const std::string row = R"(kernel @kept rows {
+    param n 0 .. 100
+    param m 0 .. 100
+    argument 0 @x f32 [n, m]
+    argument 1 @out f32 [n, m] written
+    local 2 @total f32 []
+    for i in n { allocate 2 {
+      %2[] = 0.0:f32
+      for r in m { %1[i, r] = mul(load0[i, r], load0[i, r])
+        %2[] sum= load1[i, r] }
+      for s in m { %1[i, s] = sub(load1[i, s], load2[]) }
+    } }
+  })";
+  expect_schedule(row, "split i 4 -> io ii separate it; sink ii above r");
+  expect_schedule(row, "split i 4 -> io ii separate it; sink ii apart above r s");
+  const Kernel after = apply_schedule(parse_kernel(row), "split i 4 -> io ii separate it; sink ii above r");
+  std::vector<std::string> inside;
+  visit(after.body, [&](const Stmt& s) {
+    const auto* f = s->as<For>();
+    const auto* inner = f ? f->body->as<For>() : nullptr;
+    if (inner) inside.push_back(loop_name(f->var) + " " + loop_name(inner->var));
+  });
+  EXPECT_EQ(inside, (std::vector<std::string>{"ii r", "s ii"}));
+  expect_illegal(kMap, "sink i above", "sink i above", "above");
+  expect_illegal(kMap, "sink i above nothing", "sink i above nothing", "nothing");
+}
+
 const std::string kPadded = R"(kernel @window contraction {
   param n 0 .. 1000
   argument 0 @x f32 [n, 5]

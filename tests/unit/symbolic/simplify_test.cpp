@@ -175,6 +175,8 @@ TEST_F(Rules, DivisionAndModulo) {
   expect("mod(q + i, 4)", "i");
   expect("floordiv(q*n, 2)", "n*floordiv(q, 2)");
   expect("floordiv(4*n + i, 8)", "floordiv(n, 2)");
+  expect("floordiv(i*8 + j, 16)", "floordiv(i, 2)");
+  expect("mod(i*8 + j, 16)", "j + mod(i, 2)*8");
   expect("mod(4*n + i, 8)", "i + mod(n, 2)*4");
   expect("ceildiv(n, 8)", "floordiv(n + 7, 8)");
   expect("ceildiv(n*8, 8)", "n");
