@@ -392,7 +392,11 @@ class GpuScheduler {
         const auto stride = stride_of(kernel_, a.slot, a.index, pass->var);
         if (!stride || !stride->is_constant(1)) continue;
         std::vector<Expr> begins, inner = kernel_.buffers[static_cast<size_t>(a.slot)].extents;
-        for (ir::Scalar index : a.index) begins.push_back(symbolic::substitute(ir::as_expr(index), start));
+        for (ir::Scalar index : a.index) {
+          const Expr e = ir::as_expr(index);
+          if (!e) return -1;  // data decides
+          begins.push_back(symbolic::substitute(e, start));
+        }
         inner.erase(inner.begin());
         if (first.empty()) first = begins, extents = inner;
         if (begins != first || inner != extents) return -1;

@@ -49,6 +49,14 @@ def wanted(feed):
     return {"y": y.astype(np.float32), "s": y.sum(1).astype(np.float32), "z": u.T.astype(np.float32)}
 
 
+def test_rows_that_data_picks_on_the_simulator(folder):
+    model = h.model([h.node("Gather", "x i", "g", axis=0), h.node("Softmax", "g", "y", axis=-1)], {"x": (h.FLOAT, ["n", "m"]), "i": (h.INT64, ["k"])}, ["y"])
+    data = [{"x": h.normal(RNG, n, m), "i": RNG.integers(0, n, k)} for n, m, k in ((1, 1, 1), (5, 37, 9), (3, 64, 2), (7, 300, 4))]
+    for feed, got in zip(data, h.run(folder, model, data, "--device", "sim").outputs):
+        e = np.exp(feed["x"].astype(np.float64)[feed["i"]])
+        h.same(got, {"y": (e / e.sum(-1, keepdims=True)).astype(np.float32)}, f"{feed['x'].shape}", rtol=1e-4, atol=1e-6)
+
+
 def agrees(folder, device, env=None, model=None):
     data = feeds()
     session = h.run(folder, model or layer(), data, "--device", device, env=env)
