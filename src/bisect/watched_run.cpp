@@ -267,7 +267,7 @@ class Watcher final : public runtime::StepObserver {
       if (bytes.data() < live.bytes.data() + live.bytes.size() && live.bytes.data() < bytes.data() + bytes.size())
         report(Seen::kOverlap, v, fmt::format("{} is placed on {}, which is still needed", name(v), name(other)));
     }
-    if (makes_data(p_.blocks[block].steps[step]))
+    if (!bytes.empty() && makes_data(p_.blocks[block].steps[step]))
       std::memset(bytes.data(), ir::is_float(spec.dtype) ? 0xFF : 0xA5, bytes.size());
   }
 
@@ -297,7 +297,7 @@ class Watcher final : public runtime::StepObserver {
         report(Seen::kDiffers, v, d->text());
       }
       if (owns && want->tensor.bytes() > 0)
-        std::memcpy(view.bytes(v).data(), want->tensor.data(), want->tensor.bytes());
+        if (want->tensor.bytes() > 0) std::memcpy(view.bytes(v).data(), want->tensor.data(), want->tensor.bytes());
     }
     if (!owns) return;
     auto last = uses_.last[p.block].find(v);
