@@ -297,7 +297,7 @@ class Watcher final : public runtime::StepObserver {
         report(Seen::kDiffers, v, d->text());
       }
       if (owns && want->tensor.bytes() > 0)
-        if (want->tensor.bytes() > 0) std::memcpy(view.bytes(v).data(), want->tensor.data(), want->tensor.bytes());
+        std::memcpy(view.bytes(v).data(), want->tensor.data(), want->tensor.bytes());
     }
     if (!owns) return;
     auto last = uses_.last[p.block].find(v);
