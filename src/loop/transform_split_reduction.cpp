@@ -92,10 +92,14 @@ class ReductionSplitter {
       Stmt tail = substitute(to_partial(copier.copy(loop_.body), rt), {{loop_.var.node(), whole * factor + rt}});
       all.statements.push_back(make(For{rt, left, LoopKind::kSerial, 0, std::move(tail)}));
     }
-    // Where nothing is added, the location may not even exist.
+    // Where nothing is added, the location in a global buffer may not even exist.
     Stmt combination = make(std::move(last));
     const Expr any = symbolic::less(context.exprs.constant(0), count);
-    if (!any.is_constant(1)) combination = make(If{condition_of(context, any), std::move(combination), {}});
+    const bool in_global = std::any_of(reductions_.begin(), reductions_.end(), [&](const auto& r) {
+      return edit_.kernel.buffers[r.first].scope == Scope::kGlobal;
+    });
+    if (in_global && !any.is_constant(1))
+      combination = make(If{condition_of(context, any), std::move(combination), {}});
     all.statements.push_back(std::move(combination));
     Stmt result = make(std::move(all));
     for (const int slot : made) result = make(Allocate{slot, std::move(result)});

@@ -26,9 +26,10 @@ constexpr int kDepth = 16;   // terms of a sum that go through shared memory tog
 constexpr int kQueries = 4;  // of a thread
 
 struct Tile {
-  int queries, keys;  // of a block
+  int queries, keys;              // of a block
+  int least = 1, most = 1 << 30;  // queries that it is for
 };
-constexpr Tile kTiles[] = {{32, 128}, {16, 128}};
+constexpr Tile kTiles[] = {{32, 128, 17}, {16, 128, 9}, {4, 256, 1, 4}};
 
 class AttentionTiles {
  public:
@@ -36,6 +37,8 @@ class AttentionTiles {
       : kernel_(kernel), target_(target), form_(form), products_(products_of(kernel)) {}
 
   std::vector<GpuVersion> run() {
+    // OpenCL has no vectors here; PoCL 3.1 makes wrong code of this many phases between barriers, which other implementations run right.
+    if (target_.vector_bytes < kVector * 4) return {};
     if (products_.size() != 2 || products_[0].is_last || !products_[1].is_last) return {};
     for (const Product& p : products_)
       if (!p.factor || !p.row || !p.terms.var) return {};
@@ -52,13 +55,15 @@ class AttentionTiles {
       if (v.schedule.empty() || !is_legal(kernel_, v)) return {};
       const std::string reason = fmt::format("{} queries a block, {} keys at a time: ", tile.queries, tile.keys);
       v.reasons = {reason + "scores stay in shared memory"};
-      // Blocks for half of the machine, and tiles that are half full.
+      // Blocks for half of the machine.
       symbolic::ExprTable& table = kernel_.context->exprs;
       Expr blocks = table.constant(1);
       for (const loop::For& f : form_.outer)
         blocks = blocks * (f.var == queries->var ? symbolic::ceildiv(f.extent, tile.queries) : f.extent);
-      v.guard = symbolic::logical_and(symbolic::less_equal(table.constant(tile.queries / 2 + 1), queries->extent),
+      v.guard = symbolic::logical_and(symbolic::less_equal(table.constant(tile.least), queries->extent),
                                       symbolic::less_equal(table.constant((target_.units + 1) / 2), blocks));
+      if (tile.most < (1 << 30))
+        v.guard = symbolic::logical_and(v.guard, symbolic::less_equal(queries->extent, table.constant(tile.most)));
       if (v.guard.is_constant(0)) continue;
       versions.push_back(v);
       v.reasons = {reason + "scores lie in global memory"};
@@ -70,11 +75,9 @@ class AttentionTiles {
   }
 
  private:
-  bool has_vectors() const { return target_.vector_bytes >= 8; }
-
   /// A part of a factor in shared memory: neighbouring threads copy neighbours in memory.
   void copy(StepList& steps, const char* name, int64_t row) const {
-    const bool whole = has_vectors() && row % kVector == 0;
+    const bool whole = row % kVector == 0;
     if (whole) steps.step(fmt::format("split {0}_1 {1} -> {0}_w {0}_l exact", name, kVector));
     steps.step(fmt::format("fuse {0}_0 {0}_{1} -> {0}_copy", name, whole ? "w" : "1"));
     steps.step(fmt::format("thread {}_copy", name));
@@ -159,9 +162,9 @@ class AttentionTiles {
       const std::string blocks = fuse_outer(grid, grid.order().size());
       if (grid.order().size() > 1) steps.step(grid.str());
       const size_t key = loop::apply_schedule(kernel_, steps.str()).buffers.size(), value = key + 1;
-      // Vectors of a key are one address for neighbouring threads; single elements of four keys have to lie in different banks.
-      steps.step(fmt::format("cache {} at ko over {}i ki pad {} -> key", scores.factor->slot, keys,
-                             has_vectors() ? 0 : kVector));
+      // Vectors of one key or two are what eight neighbouring threads read; more keys, or single elements, have to lie in different banks.
+      const int pad = t.queries >= 4 * kQueries ? 0 : kVector;
+      steps.step(fmt::format("cache {} at ko over {}i ki pad {} -> key", scores.factor->slot, keys, pad));
       steps.step(fmt::format("cache {} at wo over wi {} -> value", results.factor->slot, columns));
       // The passes over rows, threads on neighbouring queries.
       int number = 0;
@@ -173,7 +176,7 @@ class AttentionTiles {
             "split {0} {1} -> {0}o {0}l exact\ninterchange {0}l {2}\nfuse {0}o {2} -> pass{3}\nthread pass{3}\n"
             "vectorize {0}l {1}",
             pass, kVector, mine, number);
-        const bool in_vectors = has_vectors() && reads_along && is_legal(kernel_, {steps.str() + vectors, kBlock, {}});
+        const bool in_vectors = reads_along && is_legal(kernel_, {steps.str() + vectors, kBlock, {}});
         if (!in_vectors && !is_legal(kernel_, {steps.str() + fused, kBlock, {}})) continue;
         steps.step(in_vectors ? vectors : fused);
         ++number;
@@ -186,15 +189,15 @@ class AttentionTiles {
             fmt::format("split ki {} -> kq kv exact", kVector), std::string("interchange kv products"),
             std::string("interchange kq products")})
         steps.step(each);
-      keep(steps, "keys_mine", key, "kq", "cq kv", has_vectors() ? kVector : 0);
-      keep(steps, "query_mine", static_cast<size_t>(scores.row->slot), "kv", "qv", has_vectors() ? kQueries : 0);
+      keep(steps, "keys_mine", key, "kq", "cq kv", kVector);
+      keep(steps, "query_mine", static_cast<size_t>(scores.row->slot), "kv", "qv", kQueries);
       copy(steps, "key", width % kVector == 0 ? kDepth : 1);
       for (const char* each : {"thread products", "unroll cq", "unroll kv"}) steps.step(each);
-      steps.step(has_vectors() ? fmt::format("vectorize qv {}", kQueries) : "unroll qv");
+      steps.step(fmt::format("vectorize qv {}", kQueries));
       // Results: .., wi, columns, queries -> .., wq, threads, wv, a thread's queries, its columns
       int64_t apart = std::clamp<int64_t>(out / groups, 1, kVector);
       while (out % apart != 0) --apart;
-      const bool pairs = has_vectors() && (apart == 2 || apart == kVector);
+      const bool pairs = (apart == 2 || apart == kVector);
       steps.step(fmt::format("split {} {} -> vt vq exact", columns, apart));
       for (const std::string& each : {"interchange vq " + mine, fmt::format("fuse vt {} -> all", mine),
                                       fmt::format("split all {} -> results rv exact", kQueries),
@@ -202,7 +205,7 @@ class AttentionTiles {
                                       std::string("interchange wv results"), std::string("interchange wq results")})
         steps.step(each);
       keep(steps, "value_mine", value, "wv", "vq", pairs ? static_cast<int>(apart) : 0);
-      keep(steps, "weights_mine", static_cast<size_t>(results.row->slot), "wv", "rv", has_vectors() ? kQueries : 0);
+      keep(steps, "weights_mine", static_cast<size_t>(results.row->slot), "wv", "rv", kQueries);
       copy(steps, "value", out);
       for (const char* each : {"thread results", "unroll wv", "unroll rv"}) steps.step(each);
       steps.step(pairs ? fmt::format("vectorize vq {}", apart) : "unroll vq");

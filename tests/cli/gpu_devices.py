@@ -57,6 +57,24 @@ def test_rows_that_data_picks_on_the_simulator(folder):
         h.same(got, {"y": (e / e.sum(-1, keepdims=True)).astype(np.float32)}, f"{feed['x'].shape}", rtol=1e-4, atol=1e-6)
 
 
+def attention_agrees(folder, device):
+    """Tiles of many, some and few queries, and rows; keys that fill no tile; a head width that is none of 16."""
+    model = h.model([h.node("Transpose", "k", "kt", perm=[0, 1, 3, 2]), h.node("MatMul", "q kt", "s"), h.node("Add", "s mask", "t"), h.node("Softmax", "t", "p", axis=-1),
+                     h.node("MatMul", "p v", "y")],
+                    {"q": (h.FLOAT, ["b", 6, "s", 40]), "k": (h.FLOAT, ["b", 6, "t", 40]), "v": (h.FLOAT, ["b", 6, "t", 40]), "mask": (h.FLOAT, ["s", "t"])}, ["y"])
+    data = []
+    for b, s, t in ((1, 1, 1), (12, 1, 70), (12, 3, 300), (2, 17, 33), (12, 33, 64), (10, 12, 129), (1, 64, 100), (0, 3, 5), (2, 0, 5)):
+        data.append({"q": h.normal(RNG, b, 6, s, 40) / 6, "k": h.normal(RNG, b, 6, t, 40), "v": h.normal(RNG, b, 6, t, 40), "mask": h.normal(RNG, s, t)})
+    for feed, got in zip(data, h.run(folder, model, data, "--device", device).outputs):
+        q, k, v = (feed[n].astype(np.float64) for n in "qkv")
+        e = np.exp(q @ k.transpose(0, 1, 3, 2) + feed["mask"])
+        h.same(got, {"y": (e / e.sum(-1, keepdims=True) @ v).astype(np.float32)}, f"{device} at {feed['q'].shape}, {k.shape}", rtol=1e-4, atol=1e-5)
+
+
+def test_attention_on_the_simulator(folder):
+    attention_agrees(folder, "sim")
+
+
 def agrees(folder, device, env=None, model=None):
     data = feeds()
     session = h.run(folder, model or layer(), data, "--device", device, env=env)

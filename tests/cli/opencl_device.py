@@ -31,6 +31,10 @@ def test_a_compiled_file_runs(folder):
     gpu_devices.agrees(folder, "opencl", None, folder / "m.stax")
 
 
+def test_attention_at_every_shape(folder):
+    gpu_devices.attention_agrees(folder, "opencl")
+
+
 def test_half_precision_is_stored_and_computed_in_float(folder):
     model = h.model([h.node("Add", "x y", "z")], {"x": (10, ["n"]), "y": (10, ["n"])}, ["z"])
     data = [{k: RNG.standard_normal(n).astype(np.float16) for k in "xy"} for n in (1, 7, 1000)]
