@@ -29,7 +29,7 @@ struct Tile {
   int queries, keys;              // of a block
   int least = 1, most = 1 << 30;  // queries that it is for
 };
-constexpr Tile kTiles[] = {{32, 128, 17}, {16, 128, 9}, {4, 256, 1, 4}};
+constexpr Tile kTiles[] = {{32, 128, 9}, {4, 256, 1, 8}};
 
 class AttentionTiles {
  public:
@@ -49,7 +49,8 @@ class AttentionTiles {
     const auto queries = std::find_if(form_.outer.rbegin(), form_.outer.rend(),
                                       [&](const loop::For& f) { return !moves_factor(products_, f.var); });
     if (queries == form_.outer.rend()) return {};
-    std::vector<GpuVersion> versions, in_global;
+    std::vector<GpuVersion> versions;
+    std::optional<GpuVersion> in_global;
     for (const Tile& tile : kTiles) {
       GpuVersion v{steps(tile, loop::loop_name(queries->var)), kBlock, {}};
       if (v.schedule.empty() || !is_legal(kernel_, v)) return {};
@@ -66,11 +67,12 @@ class AttentionTiles {
         v.guard = symbolic::logical_and(v.guard, symbolic::less_equal(queries->extent, table.constant(tile.most)));
       if (v.guard.is_constant(0)) continue;
       versions.push_back(v);
+      if (in_global) continue;
       v.reasons = {reason + "scores lie in global memory"};
       v.rows_in_global = true;
-      in_global.push_back(std::move(v));
+      in_global = std::move(v);
     }
-    std::move(in_global.begin(), in_global.end(), std::back_inserter(versions));
+    if (in_global) versions.push_back(std::move(*in_global));
     return versions;
   }
 
@@ -162,8 +164,8 @@ class AttentionTiles {
       const std::string blocks = fuse_outer(grid, grid.order().size());
       if (grid.order().size() > 1) steps.step(grid.str());
       const size_t key = loop::apply_schedule(kernel_, steps.str()).buffers.size(), value = key + 1;
-      // Vectors of one key or two are what eight neighbouring threads read; more keys, or single elements, have to lie in different banks.
-      const int pad = t.queries >= 4 * kQueries ? 0 : kVector;
+      // Vectors of one key are what eight neighbouring threads read; those of several keys have to lie in different banks.
+      const int pad = t.queries >= 8 * kQueries ? 0 : kVector;
       steps.step(fmt::format("cache {} at ko over {}i ki pad {} -> key", scores.factor->slot, keys, pad));
       steps.step(fmt::format("cache {} at wo over wi {} -> value", results.factor->slot, columns));
       // The passes over rows, threads on neighbouring queries.
