@@ -260,10 +260,16 @@ STAX_WRAP(const ir::MathFunction&, math_function, "_ZN4stax2ir13math_functionENS
   if (!is("a coefficient of an elementary function") || op != ir::ScalarOp::kExp) return f;
   static ir::MathFunction wrong;
   wrong = f;
-  for (ir::MathNode& node : wrong.fast.nodes)
-    if (node.op == ir::MathOp::kConstant && node.type == ir::MathType::kF32 &&
-        std::fabs(std::bit_cast<double>(node.bits)) > 0.1 && std::fabs(std::bit_cast<double>(node.bits)) < 0.3)
-      node.bits = std::bit_cast<uint64_t>(std::bit_cast<double>(node.bits) * 1.03), ++count;
+  // The cubic term, and where there are tables the linear one.
+  const auto change = [&](ir::MathProgram& program, double from, double to) {
+    for (ir::MathNode& node : program.nodes) {
+      if (node.op != ir::MathOp::kConstant || node.type != ir::MathType::kF32) continue;
+      const double value = std::bit_cast<double>(node.bits);
+      if (from < value && value < to) node.bits = std::bit_cast<uint64_t>(value * 1.03), ++count;
+    }
+  };
+  change(wrong.fast, 0.1, 0.3);
+  change(wrong.pieces, 0.9, 1.1);
   return wrong;
 }
 // In this program, so that faults of what it shares with everything else are planted in it, too.
