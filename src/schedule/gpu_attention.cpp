@@ -26,10 +26,11 @@ constexpr int kDepth = 16;   // terms of a sum that go through shared memory tog
 constexpr int kQueries = 4;  // of a thread
 
 struct Tile {
-  int queries, keys;              // of a block
+  int queries, keys;  // of a block
+  int part;  // a block for every so many units of the machine is enough: rows of one query read the keys again and again
   int least = 1, most = 1 << 30;  // queries that it is for
 };
-constexpr Tile kTiles[] = {{32, 128, 9}, {4, 256, 1, 8}};
+constexpr Tile kTiles[] = {{32, 128, 16, 9}, {4, 256, 2, 1, 8}};
 
 class AttentionTiles {
  public:
@@ -56,13 +57,13 @@ class AttentionTiles {
       if (v.schedule.empty() || !is_legal(kernel_, v)) return {};
       const std::string reason = fmt::format("{} queries a block, {} keys at a time: ", tile.queries, tile.keys);
       v.reasons = {reason + "scores stay in shared memory"};
-      // Blocks for half of the machine.
       symbolic::ExprTable& table = kernel_.context->exprs;
       Expr blocks = table.constant(1);
       for (const loop::For& f : form_.outer)
         blocks = blocks * (f.var == queries->var ? symbolic::ceildiv(f.extent, tile.queries) : f.extent);
-      v.guard = symbolic::logical_and(symbolic::less_equal(table.constant(tile.least), queries->extent),
-                                      symbolic::less_equal(table.constant((target_.units + 1) / 2), blocks));
+      v.guard = symbolic::logical_and(
+          symbolic::less_equal(table.constant(tile.least), queries->extent),
+          symbolic::less_equal(table.constant((target_.units + tile.part - 1) / tile.part), blocks));
       if (tile.most < (1 << 30))
         v.guard = symbolic::logical_and(v.guard, symbolic::less_equal(queries->extent, table.constant(tile.most)));
       if (v.guard.is_constant(0)) continue;
