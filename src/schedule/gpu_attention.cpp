@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "loop/access.h"
 #include "loop/transform.h"
@@ -122,44 +123,101 @@ class AttentionTiles {
     return passes;
   }
 
+  /// Loops over a row, beside those of the products, that update something: maxima and sums over the keys.
+  std::vector<std::string> reductions_of_rows() const {
+    std::vector<std::string> names;
+    loop::visit(kernel_.body, [&](const loop::Stmt& s) {
+      const auto* f = s->as<loop::For>();
+      if (f == nullptr || f->body->as<loop::Allocate>() != nullptr) return;
+      bool updates = false;
+      loop::visit(f->body, [&](const loop::Stmt& inner) { updates |= inner->as<loop::Update>() != nullptr; });
+      const auto is = [&](const loop::For& other) { return other.var == f->var; };
+      const bool is_product = is(products_[0].terms) || is(products_[1].terms);
+      if (!updates || is_product || std::any_of(form_.outer.begin(), form_.outer.end(), is)) return;
+      const std::string name = loop::loop_name(f->var);
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    });
+    return names;
+  }
+
+  // Passes over rows: threads on neighbouring queries, in vectors where what is read lies along a query.
+  void thread_passes(StepList& steps, const std::string& mine) const {
+    const std::string keys = loop::loop_name(products_[0].points.var),
+                      columns = loop::loop_name(products_[1].points.var);
+    int number = 0;
+    for (const auto& [pass, reads_along] : around_queries(steps.str(), mine)) {
+      if (pass == keys + "i" || pass == columns || pass == "ki" || pass == "wi") continue;
+      const std::string fused = fmt::format("fuse {0} {1} -> pass{2}\nthread pass{2}", pass, mine, number);
+      const std::string vectors = fmt::format(
+          "split {0} {1} -> {0}o {0}l exact\ninterchange {0}l {2}\nfuse {0}o {2} -> pass{3}\nthread pass{3}\n"
+          "vectorize {0}l {1}",
+          pass, kVector, mine, number);
+      const bool in_vectors = reads_along && is_legal(kernel_, {steps.str() + vectors, kBlock, {}});
+      if (!in_vectors && !is_legal(kernel_, {steps.str() + fused, kBlock, {}})) continue;
+      steps.step(in_vectors ? vectors : fused);
+      ++number;
+    }
+  }
+
+  // .., ki, keys, queries -> .., kq, threads, kv, a thread's keys, its queries
+  void thread_scores(StepList& steps, const std::string& mine, int groups, size_t key) const {
+    const Product& scores = products_[0];
+    steps.step(fmt::format("split {0}i {1} -> cq ct exact", loop::loop_name(scores.points.var), groups));
+    for (const std::string& each :
+         {std::string("interchange cq ct"), "interchange cq " + mine, fmt::format("fuse ct {} -> both", mine),
+          fmt::format("split both {} -> products qv exact", kQueries), std::string("interchange qv cq"),
+          fmt::format("split ki {} -> kq kv exact", kVector), std::string("interchange kv products"),
+          std::string("interchange kq products")})
+      steps.step(each);
+    keep(steps, "keys_mine", key, "kq", "cq kv", kVector);
+    keep(steps, "query_mine", static_cast<size_t>(scores.row->slot), "kv", "qv", kQueries);
+    copy(steps, "key", scores.terms.extent.constant() % kVector == 0 ? kDepth : 1);
+    for (const char* each : {"thread products", "unroll cq", "unroll kv"}) steps.step(each);
+    steps.step(fmt::format("vectorize qv {}", kQueries));
+  }
+
+  // .., wi, columns, queries -> .., wq, threads, wv, a thread's queries, its columns
+  void thread_results(StepList& steps, const std::string& mine, int groups, size_t value) const {
+    const Product& results = products_[1];
+    const int64_t out = results.points.extent.constant();
+    int64_t columns = std::clamp<int64_t>(out / groups, 1, kVector);
+    while (out % columns != 0) --columns;
+    const bool in_vectors = columns == 2 || columns == kVector;
+    steps.step(fmt::format("split {} {} -> vt vq exact", loop::loop_name(results.points.var), columns));
+    for (const std::string& each :
+         {"interchange vq " + mine, fmt::format("fuse vt {} -> all", mine),
+          fmt::format("split all {} -> results rv exact", kQueries), fmt::format("split wi {} -> wq wv exact", kVector),
+          std::string("interchange wv results"), std::string("interchange wq results")})
+      steps.step(each);
+    keep(steps, "value_mine", value, "wv", "vq", in_vectors ? static_cast<int>(columns) : 0);
+    keep(steps, "weights_mine", static_cast<size_t>(results.row->slot), "wv", "rv", kQueries);
+    copy(steps, "value", out);
+    for (const char* each : {"thread results", "unroll wv", "unroll rv"}) steps.step(each);
+    steps.step(in_vectors ? fmt::format("vectorize vq {}", columns) : "unroll vq");
+  }
+
   // Empty: the nest is another one.
   std::string steps(const Tile& t, const std::string& query) const {
     const Product& scores = products_[0];
     const Product& results = products_[1];
-    const std::string keys = loop::loop_name(scores.points.var), terms = loop::loop_name(scores.terms.var);
-    const std::string columns = loop::loop_name(results.points.var), weights = loop::loop_name(results.terms.var);
-    const int64_t width = scores.terms.extent.constant(), out = results.points.extent.constant();
-    const int groups = kBlock / (t.queries / kQueries);
+    const std::string keys = loop::loop_name(scores.points.var), columns = loop::loop_name(results.points.var);
+    const std::string mine = query + "i";
     StepList steps(names_of(form_.outer));
     try {
-      // Maxima and sums over the keys in parts.
-      std::vector<std::string> passes;
-      loop::visit(kernel_.body, [&](const loop::Stmt& s) {
-        const auto* f = s->as<loop::For>();
-        if (f == nullptr || f->body->as<loop::Allocate>() != nullptr) return;
-        bool updates = false;
-        loop::visit(f->body, [&](const loop::Stmt& inner) { updates |= inner->as<loop::Update>() != nullptr; });
-        const std::string name = loop::loop_name(f->var);
-        const bool is_product = name == terms || name == weights;
-        const bool is_outer =
-            std::any_of(form_.outer.begin(), form_.outer.end(), [&](const loop::For& o) { return o.var == f->var; });
-        if (updates && !is_product && !is_outer && std::find(passes.begin(), passes.end(), name) == passes.end())
-          passes.push_back(name);
-      });
       std::string parts;
-      for (const std::string& pass : passes) {
-        steps.step(fmt::format("split_reduction {0} {1} -> {0}_o {0}_p outside", pass, kBlock / t.queries));
-        parts += " " + pass + "_o";
+      for (const std::string& r : reductions_of_rows()) {
+        steps.step(fmt::format("split_reduction {0} {1} -> {0}_o {0}_p outside", r, kBlock / t.queries));
+        parts += " " + r + "_o";
       }
-      // Tiles of both products.
       steps.step(fmt::format("split {0} {1} -> {0}o {0}i clamped", keys, t.keys));
-      steps.step(fmt::format("split {} {} -> ko ki {}", terms, kDepth, width % kDepth == 0 ? "exact" : "zeros"));
+      const bool is_whole = scores.terms.extent.constant() % kDepth == 0;
+      steps.step(fmt::format("split {} {} -> ko ki {}", loop::loop_name(scores.terms.var), kDepth,
+                             is_whole ? "exact" : "zeros"));
       steps.step(fmt::format("sink {}i", keys));
-      steps.step(fmt::format("split {} {} -> wo wi zeros", weights, kDepth));
+      steps.step(fmt::format("split {} {} -> wo wi zeros", loop::loop_name(results.terms.var), kDepth));
       steps.step(fmt::format("sink {}", columns));
       steps.move(query, form_.outer.size() - 1);
       steps.split(query, t.queries, "clamped");
-      const std::string mine = query + "i";
       steps.step(fmt::format("sink {}{}", mine, parts.empty() ? "" : " above" + parts));
       StepList grid({steps.order().begin(), steps.order().end() - 1});
       const std::string blocks = fuse_outer(grid, grid.order().size());
@@ -169,52 +227,13 @@ class AttentionTiles {
       const int pad = t.queries >= 8 * kQueries ? 0 : kVector;
       steps.step(fmt::format("cache {} at ko over {}i ki pad {} -> key", scores.factor->slot, keys, pad));
       steps.step(fmt::format("cache {} at wo over wi {} -> value", results.factor->slot, columns));
-      // The passes over rows, threads on neighbouring queries.
-      int number = 0;
-      for (const auto& [pass, reads_along] : around_queries(steps.str(), mine)) {
-        if (pass == keys + "i" || pass == columns || pass == "ki" || pass == "wi") continue;
-        const std::string fused = fmt::format("fuse {0} {1} -> pass{2}\nthread pass{2}", pass, mine, number);
-        // Copies of what lies along a query go in vectors of it.
-        const std::string vectors = fmt::format(
-            "split {0} {1} -> {0}o {0}l exact\ninterchange {0}l {2}\nfuse {0}o {2} -> pass{3}\nthread pass{3}\n"
-            "vectorize {0}l {1}",
-            pass, kVector, mine, number);
-        const bool in_vectors = reads_along && is_legal(kernel_, {steps.str() + vectors, kBlock, {}});
-        if (!in_vectors && !is_legal(kernel_, {steps.str() + fused, kBlock, {}})) continue;
-        steps.step(in_vectors ? vectors : fused);
-        ++number;
-      }
-      // Scores: .., ki, keys, queries -> .., kq, threads, kv, a thread's keys, its queries
-      steps.step(fmt::format("split {0}i {1} -> cq ct exact", keys, groups));
-      for (const std::string& each :
-           {std::string("interchange cq ct"), "interchange cq " + mine, fmt::format("fuse ct {} -> both", mine),
-            fmt::format("split both {} -> products qv exact", kQueries), std::string("interchange qv cq"),
-            fmt::format("split ki {} -> kq kv exact", kVector), std::string("interchange kv products"),
-            std::string("interchange kq products")})
-        steps.step(each);
-      keep(steps, "keys_mine", key, "kq", "cq kv", kVector);
-      keep(steps, "query_mine", static_cast<size_t>(scores.row->slot), "kv", "qv", kQueries);
-      copy(steps, "key", width % kVector == 0 ? kDepth : 1);
-      for (const char* each : {"thread products", "unroll cq", "unroll kv"}) steps.step(each);
-      steps.step(fmt::format("vectorize qv {}", kQueries));
-      // Results: .., wi, columns, queries -> .., wq, threads, wv, a thread's queries, its columns
-      int64_t apart = std::clamp<int64_t>(out / groups, 1, kVector);
-      while (out % apart != 0) --apart;
-      const bool pairs = (apart == 2 || apart == kVector);
-      steps.step(fmt::format("split {} {} -> vt vq exact", columns, apart));
-      for (const std::string& each : {"interchange vq " + mine, fmt::format("fuse vt {} -> all", mine),
-                                      fmt::format("split all {} -> results rv exact", kQueries),
-                                      fmt::format("split wi {} -> wq wv exact", kVector),
-                                      std::string("interchange wv results"), std::string("interchange wq results")})
-        steps.step(each);
-      keep(steps, "value_mine", value, "wv", "vq", pairs ? static_cast<int>(apart) : 0);
-      keep(steps, "weights_mine", static_cast<size_t>(results.row->slot), "wv", "rv", kQueries);
-      copy(steps, "value", out);
-      for (const char* each : {"thread results", "unroll wv", "unroll rv"}) steps.step(each);
-      steps.step(pairs ? fmt::format("vectorize vq {}", apart) : "unroll vq");
+      thread_passes(steps, mine);
+      const int groups = kBlock / (t.queries / kQueries);
+      thread_scores(steps, mine, groups, key);
+      thread_results(steps, mine, groups, value);
       steps.step("thread " + mine);
       steps.step("parallelize " + blocks);
-    } catch (const loop::IllegalTransform& e) {
+    } catch (const loop::IllegalTransform&) {
       return {};
     }
     return steps.str();
