@@ -192,7 +192,10 @@ class AttentionTiles {
     keep(steps, "value_mine", value, "wv", "vq", in_vectors ? static_cast<int>(columns) : 0);
     keep(steps, "weights_mine", static_cast<size_t>(results.row->slot), "wv", "rv", kQueries);
     copy(steps, "value", out);
-    for (const char* each : {"thread results", "unroll wv", "unroll rv"}) steps.step(each);
+    steps.step("thread results");
+    // Threads with several rectangles of results have registers for one step only.
+    if (out / groups <= kVector) steps.step("unroll wv");
+    steps.step("unroll rv");
     steps.step(in_vectors ? fmt::format("vectorize vq {}", columns) : "unroll vq");
   }
 
