@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "bisect/call_sequence.h"
+#include "bisect/fewer_ops.h"
 #include "bisect/graph_check.h"
 #include "bisect/pass_case.h"
 #include "bisect/program_check.h"
@@ -19,6 +20,9 @@ using tensor::Item;
 
 namespace {
 
+// For a part of a model that shows what is wrong with its program.
+constexpr int kPartSeconds = 15;
+
 std::string disabled_passes() {
   const auto& disabled = debug_options().disable;
   return fmt::format("{}", fmt::join(disabled.begin(), disabled.end(), ","));
@@ -27,12 +31,13 @@ std::string disabled_passes() {
 /// The passes of the sequence, one after the other.
 class GraphPasses {
  public:
-  GraphPasses(const compile::GraphSource& source, const std::vector<Item>& inputs) : source_(source), inputs_(inputs) {}
+  GraphPasses(const compile::GraphSource& source, const std::vector<Item>& inputs, const std::string& target)
+      : source_(source), inputs_(inputs), target_(target) {}
 
   std::optional<Finding> run() {
     PassedGraph last;
     try {
-      last = compile::graph_after(source_, -1, true);
+      last = after(-1, true);
     } catch (const InternalError& e) {
       return fails(e.what());
     }
@@ -51,6 +56,11 @@ class GraphPasses {
   const std::vector<Item>& outputs() const { return outputs_; }
 
  private:
+  PassedGraph after(int passes, bool verify = false) const {
+    return compile::graph_after(source_, passes, verify, target_);
+  }
+  std::string repro_target() const { return target_ == "cpu" ? "" : target_; }
+
   /// A pass that throws, or that breaks a rule of the verifier.
   Finding fails(const std::string& message) {
     Finding f;
@@ -60,16 +70,18 @@ class GraphPasses {
     f.what = message.substr(colon + 2, message.find('\n') - colon - 2);
     compile::PassContext context;
     context.verify = true;
+    context.target = target_;
     std::unique_ptr<tensor::Graph> graph = source_();
     try {
       compile::optimize(*graph, context);
     } catch (const InternalError&) {
     }
     f.repro.name = f.pass;
+    f.repro.target = repro_target();
     f.repro.fault = f.what;
     f.repro.disable = disabled_passes();
-    const PassCase small = with_small_data(
-        {tensor::print(*compile::graph_after(source_, context.passes_run).graph, {.full = true}), {}, {}}, f.pass);
+    const PassCase small =
+        with_small_data({tensor::print(*after(context.passes_run).graph, {.full = true}), {}, {}}, {f.pass, target_});
     f.repro.model = small.model;
     f.repro.notes = small.notes;
     return f;
@@ -80,7 +92,7 @@ class GraphPasses {
     int right = 0, wrong = static_cast<int>(names.size());
     while (wrong - right > 1) {
       const int middle = (right + wrong) / 2;
-      auto differs = check_graph(*compile::graph_after(source_, middle).graph, inputs_, imported_, outputs_, nullptr);
+      auto differs = check_graph(*after(middle).graph, inputs_, imported_, outputs_, nullptr);
       if (differs) fault = *differs;
       (differs ? wrong : right) = middle;
     }
@@ -89,12 +101,13 @@ class GraphPasses {
     f.pass = names[static_cast<size_t>(wrong) - 1];
     f.detail = fmt::format("pass {} of {}", wrong, names.size());
     f.value = fault.value, f.source = fault.source, f.what = fault.what;
-    std::unique_ptr<tensor::Graph> before = compile::graph_after(source_, right).graph;
-    const std::unordered_set<uint32_t> ids = results_of(*compile::graph_after(source_, wrong).graph);
+    const std::unordered_set<uint32_t> ids = results_of(*after(wrong).graph);
     Values known;
-    run_reference(*before, inputs_, nullptr, known);
-    const PassCase small = pass_case(std::move(before), inputs_, fault.id, known, ids, f.pass);
+    run_reference(*after(right).graph, inputs_, nullptr, known);
+    const PassCase small =
+        pass_case([&] { return after(right).graph; }, inputs_, fault.id, known, ids, {f.pass, target_});
     f.repro.name = f.pass;
+    f.repro.target = repro_target();
     f.repro.fault = fmt::format("{}: {}", f.value, f.what);
     f.repro.disable = disabled_passes();
     f.repro.notes = small.notes;
@@ -105,6 +118,7 @@ class GraphPasses {
 
   const compile::GraphSource& source_;
   const std::vector<Item>& inputs_;
+  const std::string target_;
   std::vector<Item> outputs_;
   Values imported_;
 };
@@ -131,8 +145,16 @@ SmallData small_model(const ProgramFault& fault, tensor::Graph& graph, std::vect
   return draw_large(std::move(large), [&](const auto&) { return shows(fault, graph, inputs, options); });
 }
 
-Finding finding_of(const ProgramFault& fault, tensor::Graph& graph, std::vector<Item> inputs,
-                   const ProgramOptions& options) {
+/// The part of a model that shows a fault of its program. `whole` makes the model once more; empty: the model is small already.
+std::optional<Part> small_part(const ProgramFault& fault, const compile::GraphSource& whole,
+                               const std::vector<Item>& inputs, const Values& known, const ProgramOptions& options) {
+  if (!whole) return std::nullopt;
+  return fewest_ops([&] { return Part{whole(), inputs}; }, known, fault.id,
+                    [&](Part& part) { return shows(fault, *part.graph, part.inputs, options); }, kPartSeconds);
+}
+
+Finding finding_of(const ProgramFault& fault, tensor::Graph& graph, std::vector<Item> inputs, const Values& known,
+                   const compile::GraphSource& whole, const ProgramOptions& options) {
   Finding f;
   f.level = fault.level, f.pass = fault.pass, f.detail = fault.detail;
   f.kernel = fault.kernel, f.version = fault.version, f.schedule = fault.schedule;
@@ -150,28 +172,30 @@ Finding finding_of(const ProgramFault& fault, tensor::Graph& graph, std::vector<
     f.repro.inputs = inputs_text(*small.graph, small.inputs, fault.data.drawn);
     return f;
   }
-  // One launch may do; else it takes the whole model.
+  // One launch may do; else it takes several, or the whole model.
+  const auto keep = [&](tensor::Graph& model, std::vector<Item>& call) {
+    const SmallData data = small_model(fault, model, call, options);
+    f.repro.notes = data.notes;
+    f.repro.model = tensor::print_with_drawn(model, data.drawn);
+    f.repro.inputs = inputs_text(model, call, data.drawn);
+  };
   std::optional<Case> alone;
   if (fault.around) alone = case_of(*fault.around);
-  if (alone && shows(fault, *alone->graph, alone->inputs, options)) {
-    const SmallData data = small_model(fault, *alone->graph, alone->inputs, options);
-    f.repro.notes = data.notes;
-    f.repro.model = tensor::print_with_drawn(*alone->graph, data.drawn);
-    f.repro.inputs = inputs_text(*alone->graph, alone->inputs, data.drawn);
-  } else {
-    const SmallData data = small_model(fault, graph, inputs, options);
-    f.repro.notes = data.notes;
-    f.repro.model = tensor::print_with_drawn(graph, data.drawn);
-    f.repro.inputs = inputs_text(graph, inputs, data.drawn);
-  }
+  if (alone && shows(fault, *alone->graph, alone->inputs, options))
+    keep(*alone->graph, alone->inputs);
+  else if (std::optional<Part> part = small_part(fault, whole, inputs, known, options))
+    keep(*part->graph, part->inputs);
+  else
+    keep(graph, inputs);
   return f;
 }
 
 /// A graph in its final form, as a program.
 std::optional<Finding> check_final(tensor::Graph& graph, const std::vector<Item>& inputs, const Values& values,
-                                   const std::vector<Item>& outputs, const ProgramOptions& options) {
+                                   const std::vector<Item>& outputs, const compile::GraphSource& whole,
+                                   const ProgramOptions& options) {
   auto fault = check_program(graph, inputs, values, outputs, options);
-  return fault ? std::optional(finding_of(*fault, graph, inputs, options)) : std::nullopt;
+  return fault ? std::optional(finding_of(*fault, graph, inputs, values, whole, options)) : std::nullopt;
 }
 
 // ---- several calls in one session
@@ -255,16 +279,19 @@ std::string text_of(const Finding& f) {
 std::optional<Finding> bisect(const compile::GraphSource& source, const std::vector<Item>& inputs,
                               const BisectOptions& options) {
   const Machine machine = machine_of(options.device);
-  GraphPasses passes(source, inputs);
+  GraphPasses passes(source, inputs, machine.target);
   if (auto f = passes.run()) return f;
-  return check_final(*passes.final, inputs, passes.values, passes.outputs(), {options.threads, machine, {}});
+  return check_final(*passes.final, inputs, passes.values, passes.outputs(),
+                     [&] { return compile::graph_after(source, -1, false, machine.target).graph; },
+                     {options.threads, machine, {}});
 }
 
 std::optional<Finding> replay(const Repro& repro, const BisectOptions& options) {
   std::vector<Item> inputs;
   if (!repro.inputs.empty()) inputs = parse_inputs(repro.inputs);
   if (repro.kind == Repro::Kind::kPass) {
-    const std::string what = pass_differs(repro.model, inputs, repro.name);
+    const std::string what =
+        pass_differs(repro.model, inputs, {repro.name, repro.target.empty() ? "cpu" : repro.target});
     if (what.empty()) return std::nullopt;
     Finding f;
     f.level = "graph", f.pass = repro.name, f.what = what;
@@ -285,7 +312,7 @@ std::optional<Finding> replay(const Repro& repro, const BisectOptions& options) 
   Values values;
   const std::vector<Item> outputs = run_reference(*graph, inputs, nullptr, values);
   // A kernel made small may be launched in another version than the call that it is from.
-  return check_final(*graph, inputs, values, outputs, {options.threads, machine, repro.version});
+  return check_final(*graph, inputs, values, outputs, {}, {options.threads, machine, repro.version});
 }
 
 }  // namespace stax::bisect

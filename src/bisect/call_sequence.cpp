@@ -6,7 +6,6 @@
 #include "bisect/isolated.h"
 #include "bisect/runtime_items.h"
 #include "runtime/runtime.h"
-#include "runtime/version_compare.h"
 
 namespace stax::bisect {
 namespace {
@@ -25,24 +24,6 @@ std::vector<runtime::Item> runtime_items(const std::vector<Item>& inputs) {
   std::vector<runtime::Item> items;
   for (const Item& item : inputs) items.push_back(item_of(item));
   return items;
-}
-
-std::string difference(const runtime::Tensor& got, const runtime::Tensor& want) {
-  if (got.dtype != want.dtype || got.extents != want.extents)
-    return fmt::format("its shape is [{}] instead of [{}]", fmt::join(got.extents, ", "),
-                       fmt::join(want.extents, ", "));
-  const auto d = runtime::compare_versions(got.dtype, got.extents, got.data, want.data, true);
-  return d ? d->what : std::string();
-}
-
-std::string difference(const runtime::Item& got, const runtime::Item& want) {
-  if (!want.is_sequence) return difference(got.tensor, want.tensor);
-  if (got.sequence.size() != want.sequence.size())
-    return fmt::format("it has {} elements instead of {}", got.sequence.size(), want.sequence.size());
-  for (size_t k = 0; k < want.sequence.size(); ++k)
-    if (std::string what = difference(got.sequence[k], want.sequence[k]); !what.empty())
-      return fmt::format("#{} {}", k, what);
-  return {};
 }
 
 class Session {
@@ -87,7 +68,7 @@ std::optional<SequenceFault> check_sequence(const compile::Compiled& compiled,
             return say(k, "", e.what());
           }
           for (size_t o = 0; o < want.size(); ++o)
-            if (std::string what = difference(got[o], want[o]); !what.empty())
+            if (std::string what = exact_difference(got[o], want[o]); !what.empty())
               return say(k, compiled.program->outputs[o].name, what);
         }
       },

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <random>
 
+#include "bisect/copy_op.h"
 #include "symbolic/evaluate.h"
+#include "tensor/rewrite.h"
 
 namespace stax::bisect {
 namespace {
@@ -151,6 +153,62 @@ Item perturb(const Item& item, Draw draw, size_t operand, double rounding = 0) {
   return moved;
 }
 
+/// Whether a float operation's result may be rounded.
+bool rounds(ir::ScalarOp op) {
+  using enum ir::ScalarOp;
+  switch (op) {
+    case kMin:
+    case kMax:
+    case kNeg:
+    case kAbs:
+    case kSign:
+    case kFloor:
+    case kCeil:
+    case kTrunc:
+    case kRoundEven:
+    case kSelect: return false;
+    default: return true;
+  }
+}
+
+/// A copy of an op of one scalar function or several, with every float that these compute on the way moved. A chain of f32 that comes from whole numbers
+/// has no float operand that could be moved, and rounds all the same.
+class MovedOp {
+ public:
+  MovedOp(const tensor::Op& op, Draw draw) : graph_(op.block->graph->context), draw_(draw) {
+    std::vector<tensor::Value*> operands;
+    for (const tensor::Value* v : op.operands) operands.push_back(graph_.add_input(graph_.body, v->type, {}));
+    std::vector<tensor::Type> types;
+    for (const auto& r : op.results) types.push_back(r->type);
+    op_ = graph_.add_op(graph_.body, payload_of(op, graph_), operands, types, op.defines, op.source);
+    if (auto* group = op_->as<tensor::RowGroup>()) {
+      group->body->parent = op_;
+      for (const auto& inner : group->body->ops) move(*inner);
+    } else {
+      move(*op_);
+    }
+  }
+  const tensor::Op& op() const { return *op_; }
+
+ private:
+  void move(tensor::Op& op) {
+    tensor::rewrite_scalars(op, [&](ir::Scalar root) {
+      return ir::rewrite(root, {}, [&](ir::Scalar x) {
+        if (x->kind != ir::ScalarKind::kOp || !ir::is_float(x->dtype) || !rounds(x->op)) return x;
+        const double step = draw_.scale * 4 * epsilon_of(x->dtype);
+        return ir::binary(ir::ScalarOp::kMul, x, x->table->constant(x->dtype, 1 + (up() ? step : -step)));
+      });
+    });
+  }
+  /// Draws come in pairs that move in opposite directions.
+  bool up() { return ((random_() >> 8 & 1) != 0) != ((draw_.number & 1) != 0); }
+
+  tensor::Graph graph_;
+  Draw draw_;
+  std::minstd_rand random_{static_cast<uint32_t>(draw_.number / 2 * 104729 + 31)};
+  tensor::Op* op_;
+};
+
 }  // namespace
 
 std::string Difference::text() const {
@@ -207,6 +265,8 @@ std::optional<std::vector<Item>> evaluate_moved(const tensor::Op& op, const std:
     for (Item& item : results) item = perturb(item, draw, number++);
   };
   try {
+    if (op.as<tensor::Compute>() || op.as<tensor::RowGroup>())
+      return tensor::evaluate_op(MovedOp(op, draw).op(), pointers, bindings, move);
     return tensor::evaluate_op(op, pointers, bindings, move);
   } catch (const std::exception&) {
     return std::nullopt;

@@ -46,7 +46,7 @@ std::optional<Difference> compare(const tensor::Item& got, const tensor::Item& w
 /// That of an op's results.
 double rounding_of(const tensor::Op& op, const tensor::Bindings& bindings);
 
-/// The op's results from operands that are moved, or none where it fails on them. What a RowGroup computes on the way is moved, too: there a value may
+/// The op's results from operands that are moved, or none where it fails on them. What the op computes on the way is moved, too: there a value may
 /// round to a whole number that no operand decides alone. Sums of many terms move their operands by more.
 std::optional<std::vector<tensor::Item>> evaluate_moved(const tensor::Op& op,
                                                         const std::vector<const tensor::Item*>& operands,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bisect/copy_op.h"
 #include "support/error.h"
 #include "symbolic/evaluate.h"
 #include "tensor/rewrite.h"
@@ -57,28 +58,6 @@ std::optional<KernelCall> resized(const KernelCall& call, const tensor::Bindings
     smaller.operands.push_back(std::move(item));
   }
   return smaller;
-}
-
-/// A copy of what a kernel's op does, in `graph`, which has the op's tables.
-tensor::Payload payload_of(const tensor::Op& op, tensor::Graph& graph) {
-  if (const auto* c = op.as<tensor::Compute>()) return *c;
-  if (const auto* s = op.as<tensor::Scatter>()) return *s;
-  if (const auto* p = op.as<tensor::PrefixScan>()) return *p;
-  const auto& group = *op.as<tensor::RowGroup>();
-  tensor::RowGroup copy{group.rows, std::make_unique<tensor::Block>()};
-  copy.body->graph = &graph;
-  std::unordered_map<const tensor::Value*, tensor::Value*> values;
-  for (const auto& v : group.body->inputs) values[v.get()] = graph.add_input(*copy.body, v->type, v->name);
-  for (const auto& inner : group.body->ops) {
-    std::vector<tensor::Value*> operands;
-    for (const tensor::Value* v : inner->operands) operands.push_back(values.at(v));
-    std::vector<Type> types;
-    for (const auto& r : inner->results) types.push_back(r->type);
-    tensor::Op* made = graph.add_op(*copy.body, payload_of(*inner, graph), operands, types, {}, inner->source);
-    for (size_t k = 0; k < types.size(); ++k) values[inner->results[k].get()] = made->results[k].get();
-  }
-  for (const tensor::Value* v : group.body->outputs) copy.body->outputs.push_back(values.at(v));
-  return copy;
 }
 
 }  // namespace

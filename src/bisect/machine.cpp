@@ -102,13 +102,19 @@ Machine machine_of(const std::string& device) {
   return {device, name.as<char>()};
 }
 
-std::unique_ptr<runtime::Device> open_unified(const Machine& machine, const program::Program& program) {
+std::unique_ptr<runtime::Device> open(const Machine& machine, const program::Program& program) {
   if (machine.device == "cpu") return runtime::open_cpu(program);
   if (machine.device == "sim") return session::open_sim(program);
-  auto* open = machine.device == "opencl" ? runtime::open_opencl
-               : machine.device == "cuda" ? runtime::open_cuda
-                                          : runtime::open_hip;
-  return std::make_unique<Mirrored>(open(program), program);
+  auto* open_driver = machine.device == "opencl" ? runtime::open_opencl
+                      : machine.device == "cuda" ? runtime::open_cuda
+                                                 : runtime::open_hip;
+  return open_driver(program);
+}
+
+std::unique_ptr<runtime::Device> open_unified(const Machine& machine, const program::Program& program) {
+  auto device = open(machine, program);
+  return machine.device == "cpu" || machine.device == "sim" ? std::move(device)
+                                                            : std::make_unique<Mirrored>(std::move(device), program);
 }
 
 }  // namespace stax::bisect

@@ -24,5 +24,7 @@ Machine machine_of(const std::string& device);
 /// The device, with host memory as its own: where a driver has its memory elsewhere, each launch takes its arguments there and its results back. To be
 /// opened in a process that ends with it: drivers do not survive a fork.
 std::unique_ptr<runtime::Device> open_unified(const Machine& machine, const program::Program& program);
+/// The same with the device's own memory.
+std::unique_ptr<runtime::Device> open(const Machine& machine, const program::Program& program);
 
 }  // namespace stax::bisect

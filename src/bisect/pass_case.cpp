@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bisect/pass_case.h"
 
-#include "bisect/small_data.h"
-
 #include <algorithm>
 
+#include "bisect/fewer_ops.h"
+#include "bisect/small_data.h"
 #include "compile/pass.h"
 #include "support/error.h"
 #include "tensor/rewrite.h"
@@ -22,109 +22,23 @@ namespace {
 
 // A constant of more bytes becomes an input where the fault does not need it to be known.
 constexpr size_t kLargeConstant = 4096;
+// For a part of the graph that shows the fault, where one op does not.
+constexpr int kSeconds = 15;
 
-/// The op of the outermost block that holds `op`.
-Op* outermost(Op* op) {
-  while (op->block->parent) op = op->block->parent;
-  return op;
-}
-
-void for_each_use(const Op& op, const std::function<void(Value*)>& f) {
-  for (Value* v : op.operands) f(v);
-  auto block = [&](const Block& b) {
-    for (const auto& inner : b.ops) for_each_use(*inner, f);
-    for (Value* v : b.outputs) f(v);
-  };
-  if (const auto* branch = op.as<tensor::If>()) block(*branch->then_block), block(*branch->else_block);
-  if (const auto* loop = op.as<tensor::Loop>()) block(*loop->body);
-}
-
-bool is_bare(const tensor::Type& type) {
-  return type.is_tensor() && !type.rank &&
-         std::all_of(type.extents.begin(), type.extents.end(), [](Expr e) { return e.is_constant() || e.is_symbol(); });
-}
-
-/// Cuts a graph down to what one op needs.
-class Cut {
- public:
-  Cut(Graph& graph, std::vector<Item> inputs) : graph_(graph), inputs_(std::move(inputs)) {}
-
-  /// Keeps `root`, an op of the outermost block; values that `is_known` says become inputs.
-  void keep(Op* root, const std::function<const Item*(const Value&)>& is_known) {
-    graph_.outputs.clear();
-    graph_.body.outputs.clear();
-    for (const auto& r : root->results) {
-      graph_.outputs.push_back({"result" + std::to_string(r->result), r.get()});
-      graph_.body.outputs.push_back(r.get());
+/// Large constants as inputs, too.
+void free_constants(Part& part) {
+  std::vector<std::pair<Value*, Item>> large;
+  for (const auto& op : part.graph->body.ops)
+    if (const auto* c = op->as<tensor::Constant>(); c && c->literal.bytes() > kLargeConstant) {
+      Item item;
+      item.tensor = c->literal;
+      large.emplace_back(op->result(), item);
     }
-    std::unordered_set<const Op*> needed;
-    std::vector<Op*> open{root};
-    std::vector<Expr> symbols;
-    auto need = [&](Op* op) {
-      if (needed.insert(op).second) open.push_back(op);
-    };
-    needed.insert(root);
-    while (!open.empty()) {
-      Op* op = open.back();
-      open.pop_back();
-      for_each_use(*op, [&](Value* v) {
-        if (!v->producer || v->producer->block != &graph_.body || inputs_of_.contains(v)) return;
-        const Item* known = v->producer->kind() == tensor::OpKind::kConstant ? nullptr : is_known(*v);
-        if (known && is_bare(v->type))
-          inputs_of_[v] = known;
-        else
-          need(v->producer);
-      });
-      // Whatever defines the symbols that it mentions has to run before it.
-      for (Expr s : mentioned(*op))
-        for (const auto& each : graph_.body.ops)
-          if (std::find(each->defines.begin(), each->defines.end(), s) != each->defines.end()) need(each.get());
-    }
-    for (auto& [v, item] : inputs_of_) make_input(v, *item);
-    std::vector<Op*> unneeded;
-    for (const auto& op : graph_.body.ops)
-      if (!needed.contains(op.get())) unneeded.push_back(op.get());
-    for (size_t k = unneeded.size(); k-- > 0;) tensor::erase_op(*unneeded[k]);
+  for (auto& [v, item] : large) {
+    make_input(part, v, item);
+    tensor::erase_op(*v->producer);
   }
-
-  /// Large constants as inputs, too.
-  void free_constants() {
-    std::vector<std::pair<Value*, Item>> large;
-    for (const auto& op : graph_.body.ops)
-      if (const auto* c = op->as<tensor::Constant>(); c && c->literal.bytes() > kLargeConstant) {
-        Item item;
-        item.tensor = c->literal;
-        large.emplace_back(op->result(), item);
-      }
-    for (auto& [v, item] : large) {
-      make_input(v, item);
-      tensor::erase_op(*v->producer);
-    }
-  }
-
-  std::vector<Item> inputs() const { return inputs_; }
-
- private:
-  static std::vector<Expr> mentioned(const Op& op) {
-    std::vector<Expr> symbols = tensor::used_symbols(op);
-    for (const Value* v : op.operands)
-      for (Expr e : v->type.extents)
-        for (Expr s : symbolic::free_symbols(e)) symbols.push_back(s);
-    return symbols;
-  }
-  void make_input(Value* v, const Item& item) {
-    const std::string name = "value" + std::to_string(v->id);
-    Value* input = graph_.add_input(graph_.body, v->type, name);
-    input->contents = v->contents;
-    graph_.inputs.push_back({name, input});
-    inputs_.push_back(item);
-    tensor::replace_all_uses(graph_, v, input);
-  }
-
-  Graph& graph_;
-  std::vector<Item> inputs_;
-  std::unordered_map<Value*, const Item*> inputs_of_;
-};
+}
 
 /// Graph inputs that nothing reads, and whose dims nothing mentions.
 void drop_unused_inputs(Graph& graph, std::vector<Item>& inputs) {
@@ -151,7 +65,7 @@ void drop_unused_inputs(Graph& graph, std::vector<Item>& inputs) {
 
 /// Smaller extents of the dims of the inputs, as long as the pass differs.
 std::vector<Item> shrink_inputs(const Graph& graph, std::vector<Item> inputs, const std::string& model,
-                                const std::string& pass) {
+                                const Pass& pass) {
   std::vector<Expr> dims;
   for (const auto& input : graph.inputs)
     for (Expr e : input.value->type.extents)
@@ -183,10 +97,10 @@ std::vector<Item> shrink_inputs(const Graph& graph, std::vector<Item> inputs, co
 
 }  // namespace
 
-std::string pass_differs(const std::string& graph, const std::vector<Item>& inputs, const std::string& pass) {
+std::string pass_differs(const std::string& graph, const std::vector<Item>& inputs, const Pass& pass) {
   const std::unique_ptr<Graph> before = tensor::parse_graph(graph), after = tensor::parse_graph(graph);
   try {
-    compile::run_named_pass(pass, *after);
+    compile::run_named_pass(pass.name, *after, pass.target);
   } catch (const InternalError& e) {
     return e.what();
   }
@@ -197,7 +111,7 @@ std::string pass_differs(const std::string& graph, const std::vector<Item>& inpu
   return fault ? fault->value + ": " + fault->what : std::string();
 }
 
-PassCase with_small_data(PassCase whole, const std::string& pass) {
+PassCase with_small_data(PassCase whole, const Pass& pass) {
   const std::unique_ptr<Graph> graph = tensor::parse_graph(whole.model);
   std::vector<Item> inputs;
   if (!whole.inputs.empty()) inputs = parse_inputs(whole.inputs);
@@ -215,28 +129,42 @@ PassCase with_small_data(PassCase whole, const std::string& pass) {
           whole.inputs.empty() ? std::string() : inputs_text(*graph, inputs, data.drawn), data.notes};
 }
 
-PassCase pass_case(std::unique_ptr<Graph> graph, const std::vector<Item>& inputs, uint32_t id, const Values& known,
-                   const std::unordered_set<uint32_t>& ids, const std::string& pass) {
-  const PassCase whole{tensor::print(*graph, {.full = true}), inputs_text(*graph, inputs), {}};
+PassCase pass_case(const std::function<std::unique_ptr<Graph>()>& before, const std::vector<Item>& inputs, uint32_t id,
+                   const Values& known, const std::unordered_set<uint32_t>& ids, const Pass& pass) {
+  const auto whole = [&] { return Part{before(), inputs}; };
+  const auto differs = [&](Part& part) {
+    return !pass_differs(tensor::print(*part.graph, {.full = true}), part.inputs, pass).empty();
+  };
+  // Most passes go wrong op by op.
+  Part part = whole();
   Op* root = nullptr;
-  tensor::for_each_op(graph->body, [&](Op& op) {
+  tensor::for_each_op(part.graph->body, [&](Op& op) {
     for (const auto& r : op.results)
       if (r->id == id) root = outermost(&op);
   });
-  if (!root) return with_small_data(whole, pass);
-  Cut cut(*graph, inputs);
-  // A value that the pass keeps can be given: the fault is behind it.
-  cut.keep(root, [&](const Value& v) { return ids.contains(v.id) ? known.find(v.id, 0) : nullptr; });
-  PassCase best = whole;
+  bool found = false;
+  try {
+    // A value that the pass keeps can be given: the fault is behind it.
+    if (root) cut(part, {root}, [&](const Value& v) { return ids.contains(v.id) ? known.find(v.id, 0) : nullptr; });
+    found = root && differs(part);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {  // what was cut is no model
+  }
+  if (!found) {
+    std::optional<Part> fewer = fewest_ops(whole, known, id, differs, kSeconds);
+    part = fewer ? std::move(*fewer) : whole();
+  }
+  PassCase best{tensor::print(*part.graph, {.full = true}), inputs_text(*part.graph, part.inputs), {}};
   try {
     for (const bool free : {false, true}) {
-      if (free) cut.free_constants();
-      std::vector<Item> given = cut.inputs();
-      if (free) drop_unused_inputs(*graph, given);
-      const std::string model = tensor::print(*graph, {.full = true});
+      if (free) free_constants(part);
+      std::vector<Item> given = part.inputs;
+      if (free) drop_unused_inputs(*part.graph, given);
+      const std::string model = tensor::print(*part.graph, {.full = true});
       if (pass_differs(model, given, pass).empty()) continue;
-      given = shrink_inputs(*graph, std::move(given), model, pass);
-      best = {model, inputs_text(*graph, given), {}};
+      given = shrink_inputs(*part.graph, std::move(given), model, pass);
+      best = {model, inputs_text(*part.graph, given), {}};
     }
   } catch (const std::bad_alloc&) {
     throw;

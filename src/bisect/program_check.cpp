@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "bisect/unwatched_run.h"
 #include "bisect/watched_run.h"
 #include "compile/kernel_stages.h"
 #include "program/steps.h"
@@ -61,7 +62,7 @@ class Attribution {
 
   std::optional<ProgramFault> run() {
     Sighting s = watched(options_).sighting;
-    if (s.seen == Seen::kNothing) return std::nullopt;
+    if (s.seen == Seen::kNothing) return unwatched();
     if (s.seen == Seen::kChanged) {  // by whom?
       WatchOptions strict = options_;
       strict.strict = true;
@@ -78,9 +79,9 @@ class Attribution {
     const Op& op = *c_.origin.ops[s.block][s.step];
     fault.source = op.source;
     if (s.seen != Seen::kOutput && s.seen != Seen::kThrows && s.seen != Seen::kCrashes)
-      fault.value = describe(*c_.origin.values[s.value]);
+      fault.value = describe(*c_.origin.values[s.value]), fault.id = c_.origin.values[s.value]->id;
     else if (!op.results.empty())
-      fault.value = describe(*op.result());
+      fault.value = describe(*op.result()), fault.id = op.result()->id;
     const bool is_launch = std::holds_alternative<LaunchStep>(step);
     if (is_launch) {
       const KernelSpec& k = p_.kernels[s.kernel];
@@ -122,6 +123,15 @@ class Attribution {
   }
 
  private:
+  std::optional<ProgramFault> unwatched() const {
+    const auto found = check_unwatched(c_, inputs_, options_.machine, options_.threads);
+    if (!found) return std::nullopt;
+    ProgramFault fault;
+    fault.level = found->level, fault.pass = found->pass, fault.detail = found->detail;
+    fault.value = found->output.empty() ? "" : "output '" + found->output + "'";
+    fault.what = found->what;
+    return fault;
+  }
   Watched watched(const WatchOptions& options) const { return watch(c_, inputs_, want_, outputs_, options); }
 
   /// The kernel by itself.

@@ -4,7 +4,8 @@
 //
 // The program runs in a process of its own and is looked at step by step. Each result is compared and then replaced by the wanted one, so
 // that a difference is the fault of the step where it is seen: of its kernel, of what the program says about it, or of the memory that the values it
-// reads should have kept. Where a step differs, its kernel is tried by itself (kernel_chain.h).
+// reads should have kept. Where a step differs, its kernel is tried by itself (kernel_chain.h). Where none does, the program runs as it does where nobody
+// looks (unwatched_run.h).
 #include "bisect/graph_check.h"
 #include "bisect/kernel_case.h"
 #include "bisect/small_data.h"
@@ -19,6 +20,7 @@ struct ProgramFault {
   std::string kernel;  // name of the kernel, where one is at fault
   std::optional<uint32_t> version;
   std::string value, source, what;
+  uint32_t id = 0;  // of the value
   std::string schedule;
   std::optional<KernelCall> call;    // of the kernel at fault, made small
   SmallData data;                    // of its operands

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bisect/runtime_items.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstring>
+
+#include "runtime/version_compare.h"
 
 namespace stax::bisect {
 
@@ -16,6 +21,14 @@ runtime::Tensor tensor_of(const Literal& l) {
   t.extents = l.extents();
   t.data = l.data();
   return t;
+}
+
+std::string difference(const runtime::Tensor& got, const runtime::Tensor& want) {
+  if (got.dtype != want.dtype || got.extents != want.extents)
+    return fmt::format("its shape is [{}] instead of [{}]", fmt::join(got.extents, ", "),
+                       fmt::join(want.extents, ", "));
+  const auto d = runtime::compare_versions(got.dtype, got.extents, got.data, want.data, true);
+  return d ? d->what : std::string();
 }
 
 }  // namespace
@@ -38,6 +51,16 @@ Item item_of(const runtime::Item& from) {
   if (!from.is_sequence) to.tensor = literal(from.tensor);
   for (const runtime::Tensor& t : from.sequence) to.sequence.push_back(literal(t));
   return to;
+}
+
+std::string exact_difference(const runtime::Item& got, const runtime::Item& want) {
+  if (!want.is_sequence) return difference(got.tensor, want.tensor);
+  if (got.sequence.size() != want.sequence.size())
+    return fmt::format("it has {} elements instead of {}", got.sequence.size(), want.sequence.size());
+  for (size_t k = 0; k < want.sequence.size(); ++k)
+    if (std::string what = difference(got.sequence[k], want.sequence[k]); !what.empty())
+      return fmt::format("#{} {}", k, what);
+  return {};
 }
 
 }  // namespace stax::bisect

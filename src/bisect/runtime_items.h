@@ -10,5 +10,7 @@ namespace stax::bisect {
 runtime::Item item_of(const tensor::Item& from);
 /// A copy.
 tensor::Item item_of(const runtime::Item& from);
+/// What is not the same bit for bit, as two runs of one program must be; empty: nothing.
+std::string exact_difference(const runtime::Item& got, const runtime::Item& want);
 
 }  // namespace stax::bisect

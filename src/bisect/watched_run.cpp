@@ -45,7 +45,7 @@ struct Uses {
       const BlockSpec& block = p.blocks[b];
       for (uint32_t s = 0; s < block.steps.size(); ++s) {
         for_each_block(block.steps[s], [&](uint32_t inner) { parent[inner] = b; });
-        add(block.steps[s], b, s);
+        add(block.steps[s], b, last_beside(block, s));
       }
       for (ValueRef v : block.outputs) last[b][root_of(p, v)] = kNone;
     }
@@ -57,6 +57,13 @@ struct Uses {
   }
 
  private:
+  /// Loops that stand beside each other may run at the same time: what one reads is needed until all are done.
+  static uint32_t last_beside(const BlockSpec& block, uint32_t s) {
+    for (;; ++s) {
+      const auto* loop = std::get_if<LoopStep>(&block.steps[s]);
+      if (!loop || !loop->beside_next) return s;
+    }
+  }
   void add(const Step& step, uint32_t b, uint32_t s) {
     const auto use = [&](ValueRef v) {
       auto [it, fresh] = last[b].try_emplace(root_of(p_, v), s);

@@ -36,6 +36,7 @@ std::string printed(const tensor::Graph& graph) {
 Repro repro_of(std::string_view pass, const char* what, const tensor::Graph& left, const PassContext& context) {
   Repro repro;
   repro.name = pass;
+  repro.target = context.target == "cpu" ? "" : context.target;
   repro.fault = what;
   const auto& disabled = debug_options().disable;
   repro.disable = fmt::format("{}", fmt::join(disabled.begin(), disabled.end(), ","));
@@ -177,12 +178,14 @@ PassedGraph graph_after(const GraphSource& source, int passes, bool verify, cons
   return passed;
 }
 
-void run_named_pass(const std::string& name, tensor::Graph& graph) {
+void run_named_pass(const std::string& name, tensor::Graph& graph, const std::string& target) {
   PassContext context;
   context.verify = true;
   context.only = name;
+  context.target = target;
   optimize(graph, context);
-  if (context.passes_run == 0) user_error("there is no pass '{}', or STAX_DISABLE leaves it out", name);
+  if (context.passes_run == 0)
+    user_error("there is no pass '{}' for target '{}', or STAX_DISABLE leaves it out", name, target);
 }
 
 }  // namespace stax::compile

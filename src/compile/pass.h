@@ -41,8 +41,8 @@ struct PassedGraph {
   std::vector<std::string> passes;
 };
 PassedGraph graph_after(const GraphSource& source, int passes, bool verify = false, const std::string& target = "cpu");
-/// One pass of the sequence by its name, with the verifier behind it. UserError where there is none of that name.
-void run_named_pass(const std::string& name, tensor::Graph& graph);
+/// One pass of the target's sequence by its name, with the verifier behind it. UserError where there is none of that name.
+void run_named_pass(const std::string& name, tensor::Graph& graph, const std::string& target = "cpu");
 
 /// A pass returns whether it changed the graph. An exception other than a UserError becomes an InternalError that names the pass and the repro file.
 bool run_pass(std::string_view name, bool (*pass)(tensor::Graph&), tensor::Graph& graph, const PassContext& context);

@@ -45,6 +45,7 @@ std::string print(const Repro& r) {
   if (r.version) text += " version " + std::to_string(*r.version);
   text += "\nfault " + spell_string(r.fault) + "\n";
   if (!r.disable.empty()) text += "disable " + spell_string(r.disable) + "\n";
+  if (!r.target.empty()) text += "target " + spell_string(r.target) + "\n";
   if (!r.device.empty()) text += "device " + spell_string(r.device) + "\n";
   if (!r.inputs.empty()) text += "inputs\n" + r.inputs;
   for (const std::string& inputs : r.more_inputs) text += "inputs\n" + inputs;
@@ -90,6 +91,7 @@ Repro parse_repro(const std::string& text) {
   lexer.expect("fault");
   r.fault = lexer.expect_string();
   if (lexer.accept("disable")) r.disable = lexer.expect_string();
+  if (lexer.accept("target")) r.target = lexer.expect_string();
   if (lexer.accept("device")) r.device = lexer.expect_string();
   lexer.expect_end();
   if (in != In::kModel) user_error("repro: there is no line `model` with a graph behind it");

@@ -8,6 +8,7 @@
 //   kernel simplify version 1         .. or the model as a program, whose level or loop pass `simplify` was found to differ, in a kernel's version 1
 //   fault "%t: element [0, 3] is .."   what was seen
 //   disable "schedule"                 passes that were left out
+//   target "sm_90a"                    of a pass: what the graph is compiled for; without: the CPU
 //   device "opencl"                    what the program runs on; without: the CPU
 //   inputs                             optional: a graph without inputs whose results are the model's inputs
 //   tensor_ir 1 ..
@@ -29,6 +30,7 @@ struct Repro {
   std::optional<uint32_t> version;
   std::string fault;
   std::string disable;
+  std::string target;                    // of kPass; empty: the CPU
   std::string device;                    // empty: the CPU
   std::string inputs;                    // tensor IR text; empty: there are none
   std::vector<std::string> more_inputs;  // of the calls behind the first

@@ -263,6 +263,112 @@ graph(%x: f32[n, 24]) {
   EXPECT_FALSE(replay(found->repro, {.threads = 1}));
 }
 
+/// What a fault that is planted in a model gives, which is gone when it is.
+Finding finding_in(const char* model, const Item& input, const char* fault, const char* device = "cpu") {
+  const compile::GraphSource source = [model] { return tensor::parse_graph(model); };
+  plant("");
+  EXPECT_FALSE(bisect(source, {input}, {.threads = 2, .device = device}));
+  plant(fault);
+  const auto found = bisect(source, {input}, {.threads = 2, .device = device});
+  EXPECT_TRUE(found) << fault << " was planted " << damages() << " times";
+  if (!found) return {};
+  const compile::Repro repro = compile::parse_repro(compile::print(found->repro));
+  EXPECT_TRUE(replay(repro, {.threads = 2})) << compile::print(found->repro);
+  plant("");
+  EXPECT_FALSE(replay(repro, {.threads = 2}));
+  return *found;
+}
+
+// GPUs have passes of their own, and leave out some of the CPU's.
+TEST(Bisect, TheGraphPassesAreThoseOfTheDevice) {
+  const char* const model = R"(tensor_ir 1
+symbol n: dim [0, 2147483647]
+graph(%x: f32[n, 24]) {
+  %k: i64[] = constant {3}
+  %v: f32[n, 3], %i: i64[n, 3] = top_k axis 1 largest (%x, %k)
+  return %v as "v", %i as "i"
+}
+)";
+  Item x = Model::rows(9, 5);
+  for (int64_t row = 0; row < 9; ++row) x.tensor.set(row * 24 + 23, {.f = 100});  // what the bound leaves out
+  const Finding found = finding_in(model, x, "an off-by-one bound in ranking", "sim");
+  EXPECT_EQ(found.pass, "rank_top_k");
+  EXPECT_EQ(found.level, "graph");
+  EXPECT_EQ(found.repro.target, "sim");
+  plant("an off-by-one bound in ranking");
+  EXPECT_FALSE(bisect([&] { return tensor::parse_graph(model); }, {x}, {.threads = 1})) << "the CPU has no such pass";
+  plant("");
+}
+
+// What only a run that nobody looks at does.
+TEST(Bisect, LoopsAreEnteredOnceAsInASession) {
+  const char* const model = R"(tensor_ir 1
+symbol n: dim [0, 2147483647]
+graph(%x: f32[n, 24]) {
+  %k: i64[] = constant {5}
+  %a: f32[n, 24] = loop trip_count carried 1 (%k, %x) body(%i: i64[], %h: f32[n, 24]) {
+    %g: f32[n, 24] = compute [i0: n, i1: 24] { tanh(add(load0[i0, i1], load1[i0, 23 - i1])) } (%h, %h)
+    yield %g
+  }
+  return %a as "a"
+}
+)";
+  const Finding found = finding_in(model, Model::rows(3, 5), "a trip less in loops that are entered once");
+  EXPECT_EQ(found.pass, "loop_replay");
+  EXPECT_EQ(found.level, "runtime");
+  EXPECT_NE(found.what.find("element [0, 0]"), std::string::npos) << found.what;
+}
+
+// A pass that goes wrong with several ops at once: no op alone shows it, and the model is larger than those.
+TEST(Bisect, ThePassesReproIsAsManyOpsAsItTakes) {
+  std::string weights;
+  for (int k = 0; k < 24 * 8; ++k) weights += fmt::format("{}{:.2f}", k ? ", " : "", 0.01 * (k * 37 % 100) - 0.5);
+  const std::string model = fmt::format(R"(tensor_ir 1
+symbol n: dim [0, 2147483647]
+graph(%x: f32[n, 24]) {{
+  %w: f32[24, 8] = constant {{{}}}
+  %u: f32[24, 8] = constant {{{}}}
+  %e: f32[n, 24] = compute [i0: n, i1: 24] {{ exp(load0[i0, i1]) }} (%x)
+  %f: f32[n, 24] = compute [i0: n, i1: 24] {{ sqrt(load0[i0, i1]) }} (%e)
+  %p: f32[n, 8] = compute [i0: n, i1: 8] sum<f32> [r0: 24] {{ mul(load0[i0, r0], load1[r0, i1]) }} (%f, %w)
+  %q: f32[n, 8] = compute [i0: n, i1: 8] sum<f32> [r0: 24] {{ mul(load0[i0, r0], load1[r0, i1]) }} (%f, %u)
+  %s: f32[n, 8] = compute [i0: n, i1: 8] {{ tanh(load0[i0, i1]) }} (%p)
+  %t: f32[n, 8] = compute [i0: n, i1: 8] {{ abs(load0[i0, i1]) }} (%q)
+  %m: f32[n] = compute [i0: n] max<f32> [r0: 24] {{ load0[i0, r0] }} (%f)
+  return %s as "s", %t as "t", %m as "m"
+}}
+)",
+                                        weights, weights.substr(0, weights.size() - 4) + "0.75");
+  const Finding found = finding_in(model.c_str(), Model::rows(3, 5), "a weight of joined products");
+  EXPECT_EQ(found.pass, "fuse_siblings");
+  const auto graph = tensor::parse_graph(found.repro.model);
+  int ops = 0;
+  for (const auto& op : graph->body.ops) ops += op->kind() == tensor::OpKind::kCompute;
+  EXPECT_LE(ops, 4) << found.repro.model;
+  EXPECT_EQ(found.repro.model.find("exp"), std::string::npos) << found.repro.model;
+}
+
+// A chain of floats that comes from whole numbers and ends as one: rounded after each operation or not, it is right.
+TEST(Bisect, ARoundingOnTheWayToAWholeNumberIsNoFault) {
+  const char* const model = R"(tensor_ir 1
+symbol n: dim [0, 2147483647]
+graph(%x: i64[n]) {
+  %a: f32[n] = compute [i0: n] { cast<f32>(load0[i0]) } (%x)
+  %b: f32[n] = compute [i0: n] { div(load0[i0], 4.0:f32) } (%a)
+  %c: f32[n] = compute [i0: n] { log(load0[i0]) } (%b)
+  %d: f32[n] = compute [i0: n] { div(load0[i0], 2.7725887:f32) } (%c)
+  %e: f32[n] = compute [i0: n] { mul(load0[i0], 4.0:f32) } (%d)
+  %f: i64[n] = compute [i0: n] { cast<i64>(load0[i0]) } (%e)
+  return %f as "f"
+}
+)";
+  Item x;
+  x.tensor = ir::Literal::ints({1, 2, 4, 8, 16, 32, 64, 128, 5});
+  plant("");
+  const auto found = bisect([&] { return tensor::parse_graph(model); }, {x}, {.threads = 1});
+  EXPECT_FALSE(found) << text_of(*found);
+}
+
 // Values that a kernel rounds on its way to whole numbers: a result that lies near such a step may take it, however exact its operands are.
 TEST(Compare, AStepWithinARowGroupIsNoFault) {
   const auto graph = tensor::parse_graph(R"(tensor_ir 1

@@ -13,6 +13,7 @@
 #include "program/program.h"
 #include "program/steps.h"
 #include "runtime/evaluator.h"
+#include "runtime/loop_replay.h"
 #include "tensor/graph.h"
 #include "thread/passes.h"
 
@@ -117,11 +118,11 @@ void shorten_a_sum(tensor::Graph& graph) {
   ++count;
 }
 
-void damage_a_constant(tensor::Graph& graph) {
+void damage_a_constant(tensor::Graph& graph, int64_t least = 100) {
   bool done = false;
   tensor::for_each_op(graph.body, [&](tensor::Op& op) {
     auto* c = op.as<tensor::Constant>();
-    if (done || !c || c->literal.count() < 100 || !ir::is_float(c->literal.dtype())) return;
+    if (done || !c || c->literal.count() < least || !ir::is_float(c->literal.dtype())) return;
     ir::Literal copy(c->literal.dtype(), c->literal.extents());
     for (int64_t k = 0; k < copy.count(); ++k) copy.set(k, c->literal.at(k));
     copy.set(17, {.f = copy.at(17).f + 1});
@@ -167,6 +168,8 @@ const std::vector<Fault>& faults() {
       {"a division in the runtime's evaluator", "evaluator", "runtime"},
       {"a store dropped in the version of many rows", "simplify", "loop"},
       {"a store of a row group dropped", "simplify", "loop"},
+      {"a constant of a file", "serialize", "program"},
+      {"a constant of a file", "serialize", "program", "sim"},
       {"a store dropped by simplification", "simplify", "loop", "sim"},
       {"an off-by-one bound behind unrolling", "unroll_loops", "thread", "sim"},
       {"barriers left out", "insert_barriers", "thread", "sim"},
@@ -203,6 +206,38 @@ STAX_WRAP(bool, assign_layouts, "_ZN4stax6tensor14assign_layoutsERNS0_5GraphE", 
   const bool changed = real_assign_layouts(graph);
   if (is("a layout that loses a term")) shorten_a_sum(graph);
   return changed;
+}
+STAX_WRAP(bool, rank_top_k, "_ZN4stax6tensor10rank_top_kERNS0_5GraphE", (tensor::Graph & graph)) {
+  const bool changed = real_rank_top_k(graph);
+  if (is("an off-by-one bound in ranking")) shorten_a_sum(graph);
+  return changed;
+}
+// Only what was joined is damaged: one product alone shows nothing.
+STAX_WRAP(bool, fuse_siblings, "_ZN4stax6tensor13fuse_siblingsERNS0_5GraphE", (tensor::Graph & graph)) {
+  const bool changed = real_fuse_siblings(graph);
+  if (changed && is("a weight of joined products")) damage_a_constant(graph, 300);
+  return changed;
+}
+STAX_WRAP(void, loop_replay_enter, "_ZN4stax7runtime10LoopReplay5enterEl",
+          (runtime::LoopReplay * self, int64_t trips)) {
+  const bool shorter = is("a trip less in loops that are entered once") && trips > 1;
+  if (shorter) ++count;
+  real_loop_replay_enter(self, shorter ? trips - 1 : trips);
+}
+STAX_WRAP(std::vector<uint8_t>, serialize, "_ZN4stax7program9serializeERKNS0_7ProgramE",
+          (const program::Program& program)) {
+  if (!is("a constant of a file")) return real_serialize(program);
+  program::Program damaged = program;
+  for (ir::Literal& l : damaged.constants) {
+    if (l.count() < 100 || !ir::is_float(l.dtype())) continue;
+    ir::Literal copy(l.dtype(), l.extents());
+    for (int64_t k = 0; k < copy.count(); ++k) copy.set(k, l.at(k));
+    copy.set(17, {.f = copy.at(17).f + 1});
+    l = copy;
+    ++count;
+    break;
+  }
+  return real_serialize(damaged);
 }
 STAX_WRAP(lower::LoweredKernel, lower_compute, "_ZN4stax5lower13lower_computeERKNS_6tensor2OpE",
           (const tensor::Op& op)) {
