@@ -61,6 +61,15 @@ def def_rows(path, macro, fields):
     return rows
 
 
+def scalar_rows():
+    """(name, text, arity, rule, note) of every scalar operation; the rule of those that floats alone have is Elementary."""
+    path = "src/ir/scalar_op.def"
+    of_rules = {row[0]: row for row in def_rows(path, "STAX_SCALAR_OP", 4)}
+    elementary = {name: (name, word, arity, "Elementary", note) for name, word, arity, note in def_rows(path, "STAX_ELEMENTARY_OP", 3)}
+    order = re.findall(r"^STAX_(?:SCALAR|ELEMENTARY)_OP\((\w+)", read(path), re.M)
+    return [(of_rules | elementary)[name] for name in order]
+
+
 def payload_comment(name, text):
     """What graph.h says of the payload struct: the comment above it, or the one behind it."""
     lines = text.splitlines()
@@ -86,9 +95,9 @@ def tensor_ops():
 
 
 def scalar_ops():
-    rules = {"Same": "T.. → T", "Bool": "T.. → bool", "Select": "bool, T, T → T", "Index": "i64, i64 → i64", "Hash": "i64, i64 → u32"}
+    rules = {"Same": "T.. → T", "Elementary": "T.. → T, floats", "Bool": "T.. → bool", "Select": "bool, T, T → T", "Index": "i64, i64 → i64", "Hash": "i64, i64 → u32"}
     return table(["op", "text", "arity", "types", "notes"],
-                 [(code(name), code(word), arity, rules[rule], cell(note)) for name, word, arity, rule, note in def_rows("src/ir/scalar_op.def", "STAX_SCALAR_OP", 4)])
+                 [(code(name), code(word), arity, rules[rule], cell(note)) for name, word, arity, rule, note in scalar_rows()])
 
 
 def comment_entries(text, indent, least=0):
@@ -104,16 +113,24 @@ def comment_entries(text, indent, least=0):
     return entries
 
 
-def statements():
-    header = read("src/loop/loop_ir.h")
+def statements_of(path, nodes, macro):
+    header = read(path)
     begin = header.index("// Statements (nodes.def)")
     said = dict(comment_entries(header[begin:].split("\n", 1)[1], 3))
     rows = []
-    for name, word, _ in def_rows("src/loop/nodes.def", "STAX_LOOP_STMT", 2):
+    for name, word, _ in def_rows(nodes, macro, 2):
         if name not in said:
-            raise Fault(f"src/loop/loop_ir.h says nothing of {name}")
+            raise Fault(f"{path} says nothing of {name}")
         rows.append((code(name), code(word) if word else "—", cell(sentence(said[name]))))
     return table(["statement", "keyword", "meaning"], rows)
+
+
+def statements():
+    return statements_of("src/loop/loop_ir.h", "src/loop/nodes.def", "STAX_LOOP_STMT")
+
+
+def thread_statements():
+    return statements_of("src/thread/thread_ir.h", "src/thread/nodes.def", "STAX_THREAD_STMT")
 
 
 def schedule_steps():
@@ -200,6 +217,10 @@ def loop_passes():
     return contracts("src/loop/passes.h")
 
 
+def thread_passes():
+    return contracts("src/thread/passes.h")
+
+
 # ---- docs/math.md
 
 def functions():
@@ -224,7 +245,7 @@ def functions():
             errors[op]["f64"] = float(re.search(r"add\(op, f64, ([\d.]+)", inside).group(1))
             if "add_slow(op" in inside:
                 slow.add(op)
-    names = {name: word for name, word, *_ in def_rows("src/ir/scalar_op.def", "STAX_SCALAR_OP", 4)}
+    names = {name: word for name, word, *_ in scalar_rows()}
     rows = []
     for op in names:
         if op in errors:
@@ -260,8 +281,8 @@ def rules():
 
 
 SECTIONS = {
-    "docs/ir.md": [tensor_ops, scalar_ops, statements, schedule_steps],
-    "docs/pipeline.md": [layers, pipeline_steps, tensor_passes, loop_passes],
+    "docs/ir.md": [tensor_ops, scalar_ops, statements, schedule_steps, thread_statements],
+    "docs/pipeline.md": [layers, pipeline_steps, tensor_passes, loop_passes, thread_passes],
     "docs/math.md": [functions, polynomials, rules],
 }
 

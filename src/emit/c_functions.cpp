@@ -286,7 +286,6 @@ std::vector<CFunction> all_functions(std::string_view machine, std::string_view 
     for (DType t : {DType::kF32, DType::kF64}) functions.push_back({math_name(ScalarOp::k##Name, t), {}}); \
   }
 #include "ir/scalar_op.def"
-#undef STAX_SCALAR_OP
   return functions;
 }
 
@@ -305,7 +304,6 @@ std::string functions_for(std::string_view body, std::string_view machine, std::
     }                                                                                                  \
   }
 #include "ir/scalar_op.def"
-#undef STAX_SCALAR_OP
   std::set<size_t> used;
   std::vector<std::string> open = identifiers(body);
   while (!open.empty()) {

@@ -161,25 +161,9 @@ Operand Ops::real(ScalarOp op, DType t, std::span<const Operand> args) {
     case ScalarOp::kLessEqual: return compare("le", t, x, y);
     case ScalarOp::kIsNan: return compare("nan", t, x, x);
     case ScalarOp::kIsInf: return pure(Class::kPred, wide ? "testp.infinite.f64" : "testp.infinite.f32", {x});
-    case ScalarOp::kAtan2:
-    case ScalarOp::kExp:
-    case ScalarOp::kLog:
-    case ScalarOp::kLog1p:
-    case ScalarOp::kExpm1:
-    case ScalarOp::kSin:
-    case ScalarOp::kCos:
-    case ScalarOp::kTan:
-    case ScalarOp::kAsin:
-    case ScalarOp::kAcos:
-    case ScalarOp::kAtan:
-    case ScalarOp::kSinh:
-    case ScalarOp::kCosh:
-    case ScalarOp::kTanh:
-    case ScalarOp::kAsinh:
-    case ScalarOp::kAcosh:
-    case ScalarOp::kAtanh:
-    case ScalarOp::kErf:
-    case ScalarOp::kSigmoid: return math(op, t, args);
+#define STAX_ELEMENTARY_OP(Name, text, arity) case ScalarOp::k##Name:
+#include "ir/scalar_op.def"
+      return math(op, t, args);
     case ScalarOp::kNot:
     case ScalarOp::kAnd:
     case ScalarOp::kOr:

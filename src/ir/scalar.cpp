@@ -25,7 +25,6 @@ struct Row {
 constexpr Row kRows[] = {
 #define STAX_SCALAR_OP(Name, text, arity, rule) {text, arity, ResultRule::k##rule},
 #include "ir/scalar_op.def"
-#undef STAX_SCALAR_OP
 };
 
 const Row& row(ScalarOp op) {
@@ -36,26 +35,10 @@ const Row& row(ScalarOp op) {
 /// Whether `op` is defined on arguments of type `t`.
 bool accepts(ScalarOp op, DType t) {
   switch (op) {
-    case ScalarOp::kAtan2:
     case ScalarOp::kSqrt:
-    case ScalarOp::kExp:
-    case ScalarOp::kLog:
-    case ScalarOp::kLog1p:
-    case ScalarOp::kExpm1:
-    case ScalarOp::kSin:
-    case ScalarOp::kCos:
-    case ScalarOp::kTan:
-    case ScalarOp::kAsin:
-    case ScalarOp::kAcos:
-    case ScalarOp::kAtan:
-    case ScalarOp::kSinh:
-    case ScalarOp::kCosh:
-    case ScalarOp::kTanh:
-    case ScalarOp::kAsinh:
-    case ScalarOp::kAcosh:
-    case ScalarOp::kAtanh:
-    case ScalarOp::kErf:
-    case ScalarOp::kSigmoid: return is_float(t);
+#define STAX_ELEMENTARY_OP(Name, text, arity) case ScalarOp::k##Name:
+#include "ir/scalar_op.def"
+      return is_float(t);
     case ScalarOp::kNot:
     case ScalarOp::kAnd:
     case ScalarOp::kOr:

@@ -40,7 +40,6 @@ namespace stax::ir {
 enum class ScalarOp : uint8_t {
 #define STAX_SCALAR_OP(Name, text, arity, rule) k##Name,
 #include "ir/scalar_op.def"
-#undef STAX_SCALAR_OP
 };
 std::string_view name_of(ScalarOp op);
 std::optional<ScalarOp> parse_scalar_op(std::string_view name);

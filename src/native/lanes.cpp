@@ -339,25 +339,10 @@ Value* Lanes::op(ScalarOp op, DType t, std::span<Value* const> args) {
     case ScalarOp::kSqrt:
       STAX_ASSERT(real_type, "sqrt of {}", ir::name_of(t));
       return round_function(llvm::Intrinsic::sqrt, x);
-    case ScalarOp::kAtan2:
-    case ScalarOp::kExp:
-    case ScalarOp::kLog:
-    case ScalarOp::kLog1p:
-    case ScalarOp::kExpm1:
-    case ScalarOp::kSin:
-    case ScalarOp::kCos:
-    case ScalarOp::kTan:
-    case ScalarOp::kAsin:
-    case ScalarOp::kAcos:
-    case ScalarOp::kAtan:
-    case ScalarOp::kSinh:
-    case ScalarOp::kCosh:
-    case ScalarOp::kTanh:
-    case ScalarOp::kAsinh:
-    case ScalarOp::kAcosh:
-    case ScalarOp::kAtanh:
-    case ScalarOp::kErf:
-    case ScalarOp::kSigmoid: STAX_ASSERT(real_type, "{} of {}", ir::name_of(op), ir::name_of(t)); return math(op, args);
+#define STAX_ELEMENTARY_OP(Name, text, arity) case ScalarOp::k##Name:
+#include "ir/scalar_op.def"
+      STAX_ASSERT(real_type, "{} of {}", ir::name_of(op), ir::name_of(t));
+      return math(op, args);
     case ScalarOp::kNot: return b.CreateNot(x);
     case ScalarOp::kAnd: return b.CreateAnd(x, y);
     case ScalarOp::kOr: return b.CreateOr(x, y);

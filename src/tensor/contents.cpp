@@ -242,26 +242,9 @@ class Evaluator {
       }
       case ScalarOp::kIsNan:
       case ScalarOp::kIsInf: return constant(0);
-      case ScalarOp::kAtan2:
       case ScalarOp::kSqrt:
-      case ScalarOp::kExp:
-      case ScalarOp::kLog:
-      case ScalarOp::kLog1p:
-      case ScalarOp::kExpm1:
-      case ScalarOp::kSin:
-      case ScalarOp::kCos:
-      case ScalarOp::kTan:
-      case ScalarOp::kAsin:
-      case ScalarOp::kAcos:
-      case ScalarOp::kAtan:
-      case ScalarOp::kSinh:
-      case ScalarOp::kCosh:
-      case ScalarOp::kTanh:
-      case ScalarOp::kAsinh:
-      case ScalarOp::kAcosh:
-      case ScalarOp::kAtanh:
-      case ScalarOp::kErf:
-      case ScalarOp::kSigmoid:
+#define STAX_ELEMENTARY_OP(Name, text, arity) case ScalarOp::k##Name:
+#include "ir/scalar_op.def"
       case ScalarOp::kHash:
       case ScalarOp::kSelect: return {};
     }

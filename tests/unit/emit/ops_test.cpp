@@ -15,7 +15,6 @@ const std::vector<ScalarOp>& all_ops() {
   static const std::vector<ScalarOp> ops = {
 #define STAX_SCALAR_OP(Name, text, arity, rule) ScalarOp::k##Name,
 #include "ir/scalar_op.def"
-#undef STAX_SCALAR_OP
   };
   return ops;
 }

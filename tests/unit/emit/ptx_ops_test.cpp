@@ -32,7 +32,6 @@ std::vector<ScalarOp> operations() {
   std::vector<ScalarOp> all;
 #define STAX_SCALAR_OP(Name, text, arity, rule) all.push_back(ScalarOp::k##Name);
 #include "ir/scalar_op.def"
-#undef STAX_SCALAR_OP
   return all;
 }
 

@@ -9,11 +9,11 @@
 
 namespace stax::ir {
 
-inline const std::vector<ScalarOp> kMathOps = {ScalarOp::kExp,  ScalarOp::kLog,     ScalarOp::kLog1p, ScalarOp::kExpm1,
-                                               ScalarOp::kSin,  ScalarOp::kCos,     ScalarOp::kTan,   ScalarOp::kAsin,
-                                               ScalarOp::kAcos, ScalarOp::kAtan,    ScalarOp::kSinh,  ScalarOp::kCosh,
-                                               ScalarOp::kTanh, ScalarOp::kAsinh,   ScalarOp::kAcosh, ScalarOp::kAtanh,
-                                               ScalarOp::kErf,  ScalarOp::kSigmoid, ScalarOp::kPow,   ScalarOp::kAtan2};
+inline const std::vector<ScalarOp> kMathOps = {
+    ScalarOp::kPow,
+#define STAX_ELEMENTARY_OP(Name, text, arity) ScalarOp::k##Name,
+#include "ir/scalar_op.def"
+};
 
 template <class T>
 T reference(ScalarOp op, T x, T y) {
