@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "scripts"))
+import gen_operators
 GENERATORS = ("scripts/gen_ir_reference.py", "scripts/gen_operators.py")
 # Paths of the repository as they stand in prose: src/loop/access.h, docs/ir.md, tests/unit/.., scripts/build. <name>, * and {..} stand for several.
 PATH = re.compile(r"(?<![\w/.-])((?:src|docs|tests|scripts|tools|cmake|include)/[\w./<>*{},-]*)")
@@ -61,6 +64,14 @@ def check_words(text):
         yield f"'{word}'"
 
 
+def check_counts(text):
+    """`41 of com.microsoft`: what README.md says of the operators that docs/operators.md lists."""
+    domains = [domain for domain, _ in gen_operators.rows()]
+    for count, domain in re.findall(r"\b(\d+) of (com\.\w+)", text):
+        if int(count) != domains.count(domain):
+            yield f"'{count} of {domain}': there are {domains.count(domain)} operators of that domain"
+
+
 def main():
     faults = checks = 0
     for generator in GENERATORS:
@@ -72,7 +83,7 @@ def main():
     for page in pages():
         text = page.read_text()
         checks += 1
-        found = [*check_links(page, text), *check_paths(text), *check_words(text)]
+        found = [*check_links(page, text), *check_paths(text), *check_words(text), *check_counts(text)]
         faults += bool(found)
         for fault in found:
             print(f"FAIL  {page.relative_to(ROOT)}: {fault}")
