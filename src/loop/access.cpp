@@ -158,25 +158,26 @@ std::vector<int> slots_written_in(const Stmt& root) {
 
 void LoopScope::push(Expr var, Expr extent) {
   loops_.push_back({var, extent});
-  positive_before_.push_back(positive_.size());
+  above_least_before_.push_back(above_least_.size());
   if (extent.is_constant()) return;
   symbolic::visit(extent, [&](Expr e) {
     if (!e.is_symbol() && e.kind() != ExprKind::kFloorDiv) return;
-    if (e.range().lo != 0 || range(e).lo != 0) return;
-    const Expr without = symbolic::substitute(extent, {{e.node(), e.table().constant(0)}});
-    if (without.range().hi <= 0) positive_.push_back(e);
+    const int64_t least = e.range().lo;
+    if (least == symbolic::kNegInf || range(e).lo != least) return;
+    const Expr without = symbolic::substitute(extent, {{e.node(), e.table().constant(least)}});
+    if (without.range().hi <= 0) above_least_.push_back(e);
   });
 }
 
 void LoopScope::pop() {
   loops_.pop_back();
-  positive_.resize(positive_before_.back());
-  positive_before_.pop_back();
+  above_least_.resize(above_least_before_.back());
+  above_least_before_.pop_back();
 }
 
 Interval LoopScope::range(Expr e) const {
   Interval r = e.range();
-  if (r.lo == 0 && std::find(positive_.begin(), positive_.end(), e) != positive_.end()) r.lo = 1;
+  if (std::find(above_least_.begin(), above_least_.end(), e) != above_least_.end()) ++r.lo;
   return r;
 }
 
@@ -282,8 +283,36 @@ Expr LoopScope::bound(Expr e, size_t first, bool up) const {
   return e;
 }
 
+// Rounding down keeps the order: floordiv(min(a, b) + y, c) is the smaller one of the quotients of a + y and b + y.
+bool LoopScope::prove_by_rounded_extremum(const symbolic::Polynomial& p, int64_t bound, Search search) const {
+  for (const symbolic::Term& term : p.terms) {
+    const Expr x = term.factors[0];
+    if (term.factors.size() != 1 || x.kind() != ExprKind::kFloorDiv || x.args()[1].range().lo < 1) continue;
+    const symbolic::Polynomial dividend(x.args()[0]);
+    for (const symbolic::Term& part : dividend.terms) {
+      const Expr extremum = part.factors[0];
+      const bool is_min = extremum.kind() == ExprKind::kMin;
+      if (part.factors.size() != 1 || !(is_min || extremum.kind() == ExprKind::kMax)) continue;
+      const auto with = [&](Expr by) {
+        symbolic::Polynomial rest = p;
+        rest.add(symbolic::Term{-term.coefficient, term.factors});
+        const Expr moved = x.args()[0] + (by - extremum) * part.coefficient;
+        rest.add(symbolic::floordiv(moved, x.args()[1]), term.coefficient);
+        return prove(rest, bound, search);
+      };
+      // From below, a positive multiple of the smallest is bounded by all, of the largest by any.
+      const bool by_all = is_min == ((part.coefficient > 0) == (term.coefficient > 0));
+      const std::span<const Expr> all = extremum.args();
+      if (by_all ? std::all_of(all.begin(), all.end(), with) : std::any_of(all.begin(), all.end(), with)) return true;
+      break;
+    }
+  }
+  return false;
+}
+
 bool LoopScope::prove_further(const symbolic::Polynomial& p, int64_t bound, Search search) const {
   if (search.depth == 0 || p.terms.empty()) return false;
+  if (prove_by_rounded_extremum(p, bound, Search{search.depth - 1, search.steps})) return true;
   symbolic::ExprTable& table = p.terms[0].factors[0].table();
   for (size_t i = loops_.size(); i-- > 0;) {
     const auto has_var = [&](const symbolic::Term& term) {

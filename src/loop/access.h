@@ -83,10 +83,11 @@ class LoopScope : private symbolic::Facts {
   /// Bounds `e` over one loop; the extents of the others stay.
   Expr bound_over(Expr e, const LoopRange& loop, bool up) const;
   bool prove_further(const symbolic::Polynomial& p, int64_t bound, Search search) const override;
+  bool prove_by_rounded_extremum(const symbolic::Polynomial& p, int64_t bound, Search search) const;
 
   std::vector<LoopRange> loops_;
-  std::vector<Expr> positive_;           // symbols and quotients that are at least 1 as the loops run
-  std::vector<size_t> positive_before_;  // for each loop
+  std::vector<Expr> above_least_;  // symbols and quotients that are not the least of their range, as the loops run
+  std::vector<size_t> above_least_before_;  // for each loop
   std::vector<std::pair<Expr, bool>> known_;
 };
 

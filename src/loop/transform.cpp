@@ -43,7 +43,7 @@ constexpr Verb kVerbs[] = {
     {"compute_at", 2, 2, 0, compute_at},
     {"double_buffer", 2, 2, 0, double_buffer},
     {"split_reduction", 4, 5, 2, split_reduction},
-    {"split_scan", 4, 4, 3, split_scan},
+    {"split_scan", 5, 5, 4, split_scan},
     {"align", 5, 5, 4, align},
     {"phase_reduction", 4, 7, 3, phase_reduction},
     {"phase_scan", 3, 3, 2, phase_scan},

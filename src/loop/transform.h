@@ -43,8 +43,9 @@
 //   split_reduction r 4 -> ro ri [outside]   r's updates go to 4 partial accumulators combined after the loop, in a fixed order; loops of that name
 //                                   that update nothing stay. outside: ri is around ro, and nobody else touches an accumulator; what is combined is a copy
 //   align r 4 of 0 -> rh            r's first iterations, up to where it reads buffer slot 0 at a multiple of 4 elements, become a loop rh in front of it
-//   split_scan s 256 4 -> so        a running sum in tiles of 256 lanes with 4 elements each: loops so_sum (inside so_e), so_step0 .. so_step7 and so_out
-//                                   (inside so_f) over lanes, in a fixed order of combination
+//   split_scan s 256 4 32 -> so     a running sum in tiles of 256 lanes with 4 elements each, kept in rows of 32 elements and one of padding: loops so_in
+//                                   (around so_k), so_sum (around so_e), so_step0 .. so_step7 and so_out (around so_f) over lanes, in a fixed order
+//                                   of combination; so_in and so_out have lanes side by side
 //   phase_reduction r p2 first -> s [every 4 i]   of a kernel of loops around one accumulator: r goes in parts of p2 (a parameter), s of them, whose results a second
 //                                   nest combines in a fixed order: the kernel is two phases (loop/phases.h). first, last: where the axis of the
 //                                   parts is in what is between them. every: a part goes in 4 turns i, each of every fourth iteration and with a

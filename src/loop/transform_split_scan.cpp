@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// split_scan s 4 2 -> so
+// split_scan s 4 2 8 -> so
 //
-// A running sum makes each element wait for the one before. In tiles of 4 x 2 elements, 4 lanes sum 2 elements each, their sums are scanned in log2(4)
-// steps, and each lane runs over its 2 elements again, from what comes before them:
+// A running sum makes each element wait for the one before. In tiles of 4 x 2 elements, which are read and written with lanes side by side, 4 lanes sum
+// 2 neighbours each, and their sums are scanned in log2(4) steps:
 //
 //   for s in n { acc[] sum= x[s]; y[s] = acc[] }
-//   -> allocate a[4], b[4] {
+//   -> allocate t[1, 9], a[4], b[4] {
 //        for so in ceil(n/8) {
-//          for so_sum in 4 { allocate part[] { part[] = 0; for so_e in 2 { if s < n { part[] sum= x[s] } }; a[so_sum] = part[] } }
+//          for so_in in 4 { for so_k in 2 { t[f/8, f mod 8] = s < n ? x[s] : 0 } }
+//          for so_sum in 4 { allocate part[] { part[] = so_sum < 1 ? acc[] : 0;
+//                                              for so_e in 2 { part[] sum= t[e/8, e mod 8]; t[e/8, e mod 8] = part[] }; a[so_sum] = part[] } }
 //          for so_step0 in 4 { b[so_step0] = so_step0 < 1 ? a[so_step0] : a[so_step0 - 1] + a[so_step0] }
 //          for so_step1 in 4 { a[so_step1] = so_step1 < 2 ? b[so_step1] : b[so_step1 - 2] + b[so_step1] }
-//          for so_out in 4 { allocate run[] { run[] = so_out < 1 ? acc[] : acc[] + a[so_out - 1];
-//                                             for so_f in 2 { if s < n { run[] sum= x[s]; y[s] = run[] } } } }
-//          acc[] sum= a[3]
+//          for so_out in 4 { for so_f in 2 { if s < n { y[s] = f < 2 ? t[f/8, f mod 8] : a[f/2 - 1] + t[f/8, f mod 8] } } }
+//          acc[] = a[3]
 //        }
 //      }
 //
-// with s = (so*4 + lane)*2 + so_e or so_f. The loops over lanes are independent, so they can be threads of a block. The order in which elements are combined
-// is fixed by the two numbers; it differs from the order before.
+// with s = so*8 + f, where f = so_k*4 + so_in or so_f*4 + so_out, and e = so_sum*2 + so_e. The loops over lanes are independent, so they can be threads of
+// a block. Rows of t have 8 elements and one of padding: where 8 elements are as long as all banks of shared memory, neither lanes side by side nor
+// lanes that are a power of two apart meet in a bank. The order in which elements are combined is fixed by the lanes and their elements; it differs from
+// the order before.
 //
 // phase_scan s p2 -> c
 //
@@ -120,28 +123,50 @@ class ScanSplitter {
     return result;
   }
 
-  Stmt run(int64_t lanes, int64_t each) {
+  Stmt run(int64_t lanes, int64_t each, int64_t row) {
     ir::Context& context = edit_.context();
     auto& exprs = context.exprs;
-    const std::string& name = edit_.word(3);
-    const DType t = edit_.kernel.buffers[static_cast<size_t>(acc_)].dtype;
-    const Expr width = exprs.constant(lanes), count = trip_count(loop_.extent);
-    const Expr tile = edit_.new_loop(name, symbolic::ceildiv(count, lanes * each));
-    int now = edit_.new_local(name + "_a", t, {width}), next = edit_.new_local(name + "_b", t, {width});
-    const int slots[] = {now, next};
+    const std::string& name = edit_.word(4);
+    const DType type = edit_.kernel.buffers[static_cast<size_t>(acc_)].dtype;
+    const Expr width = exprs.constant(lanes), neighbours = exprs.constant(each), count = trip_count(loop_.extent);
+    const Expr tiles = symbolic::ceildiv(count, lanes * each), tile = edit_.new_loop(name, tiles);
+    const int elements =
+        edit_.new_local(name + "_t", type, {exprs.constant((lanes * each + row - 1) / row), exprs.constant(row + 1)});
+    int now = edit_.new_local(name + "_a", type, {width}), next = edit_.new_local(name + "_b", type, {width});
+    const int slots[] = {now, next, elements};
+    const Scalar none = neutral(context, update_->combiner, type);
     const auto at = [&](Expr e) { return std::vector<Scalar>{context.scalars.index(e)}; };
-    const auto load = [&](int slot, Expr e) { return context.scalars.load(slot, t, at(e)); };
-    const auto whole = [&](int slot) { return context.scalars.load(slot, t, std::vector<Scalar>{}); };
+    const auto load = [&](int slot, Expr e) { return context.scalars.load(slot, type, at(e)); };
+    const auto whole = [&](int slot) { return context.scalars.load(slot, type, std::vector<Scalar>{}); };
+    const auto place = [&](Expr f) {
+      return std::vector<Scalar>{context.scalars.index(symbolic::floordiv(f, row)),
+                                 context.scalars.index(symbolic::mod(f, row))};
+    };
+    const auto element = [&](Expr f) { return context.scalars.load(elements, type, place(f)); };
+    // Element f of the tile, lanes side by side, with the body that is made of its number and of its iteration of the loop.
+    const auto side_by_side = [&](const std::string& lane_name, const std::string& turn_name,
+                                  const std::function<Stmt(Expr f, Expr s)>& body) {
+      const Expr lane = edit_.new_loop(lane_name, width), turn = edit_.new_loop(turn_name, neighbours);
+      const Expr f = turn * lanes + lane;
+      return serial(lane, width, serial(turn, neighbours, body(f, tile * (lanes * each) + f)));
+    };
+    const auto exists = [&](Expr s) { return condition_of(context, symbolic::less(s, loop_.extent)); };
     Block body;
 
-    // What each lane has by itself.
-    const Expr lane = edit_.new_loop(name + "_sum", width);
-    const int part = edit_.new_local(name + "_part", t, {});
-    Stmt sum = make(Update{part, {}, update_->combiner, update_->value});
-    sum = elements(name + "_e", lane, tile, lanes, each, std::move(sum));
-    Block own{{make(Store{part, {}, neutral(context, update_->combiner, t)}), std::move(sum),
-               make(Store{now, at(lane), whole(part)})}};
-    body.statements.push_back(serial(lane, width, make(Allocate{part, make(std::move(own))})));
+    body.statements.push_back(side_by_side(name + "_in", name + "_k", [&](Expr f, Expr s) {
+      Stmt value = make(Store{elements, place(f), update_->value});
+      value = substitute(value, {{loop_.var.node(), s}});
+      return make(If{exists(s), std::move(value), make(Store{elements, place(f), none})});
+    }));
+
+    // What each lane has by itself; the first one also has what is in front of the tile.
+    const Expr lane = edit_.new_loop(name + "_sum", width), own = edit_.new_loop(name + "_e", neighbours);
+    const Expr e = lane * each + own;
+    const int part = edit_.new_local(name + "_part", type, {});
+    Block more{{make(Update{part, {}, update_->combiner, element(e)}), make(Store{elements, place(e), whole(part)})}};
+    Block sum{{make(Store{part, {}, if_less(lane, 1, whole(acc_), none)}),
+               serial(own, neighbours, make(std::move(more))), make(Store{now, at(lane), whole(part)})}};
+    body.statements.push_back(serial(lane, width, make(Allocate{part, make(std::move(sum))})));
 
     // What all lanes up to each have.
     int step = 0;
@@ -153,19 +178,35 @@ class ScanSplitter {
       std::swap(now, next);
     }
 
-    // Once more over the elements, from what is in front of them.
-    NestCopier copier(edit_);
-    const Expr out = edit_.new_loop(name + "_out", width);
-    const int running = edit_.new_local(name + "_run", t, {});
-    Stmt again =
-        map_accesses(copier.copy(loop_.body), acc_, running, [](const std::vector<Scalar>& index) { return index; });
-    again = elements(name + "_f", out, tile, lanes, each, std::move(again));
-    const Scalar before = combine(update_->combiner, whole(acc_), load(now, out - 1));
-    Block rest{{make(Store{running, {}, if_less(out, 1, whole(acc_), before)}), std::move(again)}};
-    body.statements.push_back(serial(out, width, make(Allocate{running, make(std::move(rest))})));
+    // The loop's body, where the accumulator is what all elements up to its own have.
+    const auto up_to = [&](Expr f) {
+      const Expr before = symbolic::floordiv(f, each) - 1;
+      return if_less(f, each, element(f), combine(update_->combiner, load(now, before), element(f)));
+    };
+    body.statements.push_back(side_by_side(name + "_out", name + "_f", [&](Expr f, Expr s) {
+      const int running = edit_.new_local(name + "_run", type, {});
+      const std::vector<Stmt>& statements = loop_.body->as<Block>()->statements;
+      const auto update = std::find_if(statements.begin(), statements.end(),
+                                       [&](const Stmt& one) { return one->as<Update>() == update_; });
+      const auto reads = [&](const Stmt& one) {
+        const std::vector<Access> all = accesses_in(one);
+        return std::any_of(all.begin(), all.end(), [&](const Access& a) { return a.slot == acc_; });
+      };
+      const bool before = std::any_of(statements.begin(), update, reads),
+                 after = std::any_of(update + 1, statements.end(), reads);
+      Block again{{statements.begin(), update}};
+      if (after) again.statements.push_back(make(Store{acc_, {}, up_to(f)}));
+      again.statements.insert(again.statements.end(), update + 1, statements.end());
+      Stmt all = map_accesses(NestCopier(edit_).copy(make(std::move(again))), acc_, running,
+                              [](const std::vector<Scalar>& index) { return index; });
+      all = substitute(all, {{loop_.var.node(), s}});
+      if (before)
+        all = make(Block{{make(Store{running, {}, if_less(f, 1, whole(acc_), up_to(f - 1))}), std::move(all)}});
+      return make(Allocate{running, make(If{exists(s), std::move(all), {}})});
+    }));
 
-    body.statements.push_back(make(Update{acc_, {}, update_->combiner, load(now, width - 1)}));
-    Stmt result = serial(tile, symbolic::ceildiv(count, lanes * each), make(std::move(body)));
+    body.statements.push_back(make(Store{acc_, {}, load(now, width - 1)}));
+    Stmt result = serial(tile, tiles, make(std::move(body)));
     for (int slot : slots) result = make(Allocate{slot, std::move(result)});
     return result;
   }
@@ -182,16 +223,6 @@ class ScanSplitter {
         ir::ScalarOp::kSelect,
         {condition_of(context, symbolic::less(e, context.exprs.constant(bound))), then, otherwise});
   }
-  /// The loop over the elements of one lane, with the body at each that there is.
-  Stmt elements(const std::string& name, Expr lane, Expr tile, int64_t lanes, int64_t each, Stmt body) {
-    ir::Context& context = edit_.context();
-    const Expr extent = context.exprs.constant(each), element = edit_.new_loop(name, extent);
-    const Expr s = (tile * lanes + lane) * each + element;
-    body = substitute(body, {{loop_.var.node(), s}});
-    body = make(If{condition_of(context, symbolic::less(s, loop_.extent)), std::move(body), {}});
-    return serial(element, extent, std::move(body));
-  }
-
   /// The one accumulator that lives outside of the loop, its update, and that nothing else goes from one iteration to another.
   void find_scan(const LoopScope& outer) {
     const auto* block = loop_.body->as<Block>();
@@ -237,12 +268,12 @@ class ScanSplitter {
 
 Kernel split_scan(Edit edit) {
   const Expr s = edit.loop(edit.word(0));
-  const int64_t lanes = edit.number(1, 2, 1024), each = edit.number(2, 1, 64);
+  const int64_t lanes = edit.number(1, 2, 1024), each = edit.number(2, 1, 64), row = edit.number(3, 1, 1024);
   if (!std::has_single_bit(static_cast<uint64_t>(lanes)))
     edit.fail("loop " + loop_name(s), fmt::format("{} is no power of two", lanes));
   edit.replace_loops(s, [&](const For& loop, const LoopScope& outer) {
     edit.require_kind(loop, LoopKind::kSerial);
-    return ScanSplitter(edit, loop, outer).run(lanes, each);
+    return ScanSplitter(edit, loop, outer).run(lanes, each, row);
   });
   return std::move(edit.kernel);
 }

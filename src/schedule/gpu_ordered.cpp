@@ -17,8 +17,8 @@ namespace {
 
 // Lanes that scan a row together, and the neighbours that each of them has.
 constexpr int kScanLanes = 256, kScanEach = 4;
-// A row from which on a block scans it.
-constexpr int64_t kLongScan = 128;
+// A row from which on a block scans it, and from which on a warp does where neighbours of a row are neighbours in memory.
+constexpr int64_t kLongScan = 128, kShortScan = 16;
 // Rows from which on a thread a row fills the machine, where neighbouring rows are neighbours in memory.
 constexpr int64_t kManyRows = 4096;
 constexpr int kThreads = 128;
@@ -60,45 +60,72 @@ const loop::For* scan_loop(loop::Stmt at) {
 
 }  // namespace
 
+namespace {
+
+/// `lanes` threads scan a row together.
+GpuVersion a_block_each(const loop::Kernel& kernel, const ir::Target& target, const std::vector<loop::For>& rows,
+                        const loop::For& scan, int lanes) {
+  // Rows of the tile are as long as all banks.
+  size_t element = 1;
+  for (const loop::Access& a : loop::accesses_in(scan.body))
+    if (a.kind == loop::AccessKind::kUpdate) element = ir::byte_size(kernel.buffers[static_cast<size_t>(a.slot)].dtype);
+  const int row = target.banks * target.bank_bytes / static_cast<int>(element);
+  StepList steps(names(rows));
+  std::string text = fmt::format("split_scan {} {} {} {} -> tile\n", name(scan), lanes, kScanEach, row);
+  std::vector<std::string> spread{"tile_in", "tile_sum", "tile_out"};
+  for (int distance = 1, k = 0; distance < lanes; distance *= 2, ++k) spread.push_back(fmt::format("tile_step{}", k));
+  for (const std::string& loop : spread) text += "thread " + loop + "\n";
+  for (const char* loop : {"tile_k", "tile_e", "tile_f"}) text += fmt::format("unroll {}\n", loop);
+  if (!rows.empty()) {
+    const std::string fused = fuse_outer(steps, rows.size());
+    text += steps.str() + "parallelize " + fused + "\n";
+  }
+  return {
+      text,
+      lanes,
+      {fmt::format("{} threads scan a row, {} elements at a time, {} a thread", lanes, lanes * kScanEach, kScanEach)}};
+}
+
+/// Whether neighbours of a row are neighbours in memory: a thread a row would touch each line many times.
+bool is_contiguous(const loop::For& scan) {
+  for (const loop::Access& a : loop::accesses_in(scan.body)) {
+    if (a.slot != 0 || a.index.empty()) continue;
+    const Expr last = ir::as_expr(a.index.back());
+    if (last && symbolic::depends_on(last, scan.var)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::vector<GpuVersion> scan_versions(const loop::Kernel& kernel, const ir::Target& target) {
   loop::Stmt inside;
   const std::vector<loop::For> rows = nest_of(kernel, inside);
   const loop::For* scan = scan_loop(inside);
   if (scan == nullptr) return {};
-  const int lanes = std::min(kScanLanes, target.max_block);
-  StepList steps(names(rows));
-  std::string text = fmt::format("split_scan {} {} {} -> tile\n", name(*scan), lanes, kScanEach);
-  std::vector<std::string> spread{"tile_sum", "tile_out"};
-  for (int distance = 1, k = 0; distance < lanes; distance *= 2, ++k) spread.push_back(fmt::format("tile_step{}", k));
-  for (const std::string& loop : spread) text += "thread " + loop + "\n";
-  for (const char* loop : {"tile_e", "tile_f"}) text += fmt::format("unroll {}\n", loop);
-  if (!rows.empty()) {
-    const std::string row = fuse_outer(steps, rows.size());
-    text += steps.str() + "parallelize " + row + "\n";
-  }
-  GpuVersion block{
-      text,
-      lanes,
-      {fmt::format("a block scans a row, {} elements at a time, {} a thread", lanes * kScanEach, kScanEach)}};
+  const Expr length = first_extent(scan->extent, rows);
+  auto& exprs = kernel.context->exprs;
+  const auto at_least = [&](int64_t least) { return symbolic::less_equal(exprs.constant(least), length); };
   std::vector<GpuVersion> versions;
-  if (is_legal(kernel, block)) {
-    if (!rows.empty()) {
-      auto& exprs = kernel.context->exprs;
-      Expr count = exprs.constant(1);
-      for (const loop::For& f : rows) count = count * f.extent;
-      block.guard = symbolic::less_equal(exprs.constant(kLongScan), first_extent(scan->extent, rows));
-      // Along the last axis neighbouring rows are far apart: a thread a row would read each line many times.
-      bool contiguous = false;
-      for (const loop::Access& a : loop::accesses_in(scan->body)) {
-        if (a.slot != 0 || a.index.empty()) continue;
-        const Expr last = ir::as_expr(a.index.back());
-        contiguous |= last && symbolic::depends_on(last, scan->var);
-      }
-      if (!contiguous)
-        block.guard = symbolic::logical_and(block.guard, symbolic::less(count, exprs.constant(kManyRows)));
-    }
-    if (!block.guard || !block.guard.is_constant(0)) versions.push_back(block);
-    if (block.guard && block.guard.is_constant(1)) versions.back().guard = {};
+  // Versions without a guard are the last.
+  const auto add = [&](GpuVersion v) {
+    if ((!versions.empty() && !versions.back().guard) || v.guard.is_constant(0) || !is_legal(kernel, v)) return;
+    if (v.guard.is_constant(1)) v.guard = {};
+    versions.push_back(std::move(v));
+  };
+  const bool contiguous = is_contiguous(*scan);
+  GpuVersion block = a_block_each(kernel, target, rows, *scan, std::min(kScanLanes, target.max_block));
+  Expr count = exprs.constant(1);
+  for (const loop::For& f : rows) count = count * f.extent;
+  block.guard = rows.empty() ? exprs.constant(1)
+                : contiguous
+                    ? at_least(kLongScan)
+                    : symbolic::logical_and(at_least(kLongScan), symbolic::less(count, exprs.constant(kManyRows)));
+  add(std::move(block));
+  if (contiguous && !rows.empty()) {
+    GpuVersion warp = a_block_each(kernel, target, rows, *scan, target.warp);
+    warp.guard = at_least(kShortScan);
+    add(std::move(warp));
   }
   if (versions.empty() || versions.back().guard) {
     if (rows.empty()) return {};

@@ -253,6 +253,7 @@ struct Case {
   const char* name;
   const char* text;
 };
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 constexpr Case kCases[] = {{"row_sum", kRowSum},          {"column_max", kColumnMax},
                            {"column_mean", kColumnMean},  {"pointwise", kPointwise},
                            {"transpose", kTranspose},     {"matmul", kMatmul},
@@ -400,6 +401,45 @@ TEST_P(GpuVersions, PhasesAgreeWithTheirNaiveNests) {
     kernel.kernel_class = phases->classes[k];
     SCOPED_TRACE(loop::print(kernel));
     expect_versions(loop::print(kernel), target(), shapes, random_);
+  }
+}
+
+/// Blocks of a scheduled kernel times their threads.
+int64_t threads_of(const loop::Kernel& kernel, const schedule::GpuVersion& v, const std::vector<int64_t>& params) {
+  const loop::Kernel scheduled = loop::apply_schedule(schedule::with_known(kernel, v.known), v.schedule);
+  int64_t threads = v.block;
+  loop::visit(scheduled.body, [&](const loop::Stmt& s) {
+    const auto* f = s->as<loop::For>();
+    if (f != nullptr && f->kind == loop::LoopKind::kParallel) threads *= evaluate(f->extent, scheduled, params);
+  });
+  return threads;
+}
+
+// Phases are there to give the machine more to do at once: the first has threads for its many parts, whatever the number of rows.
+TEST_P(GpuVersions, PartsRunSideBySide) {
+  const auto phases = schedule::choose_gpu_phases(loop::parse_kernel(std::get<0>(GetParam()).text), target());
+  if (!phases) GTEST_SKIP() << "it has no phases";
+  constexpr int64_t kParts = 512, kResultsOfThread = 128;
+  const int64_t part = phases->kernel.params.back().symbol().multiple;
+  const std::vector<loop::Phase> nests = loop::phases_of(phases->kernel);
+  for (const size_t k : {size_t{0}, nests.size() - 1}) {
+    if (k > 0 && nests.size() < 3) continue;
+    loop::Kernel kernel = nests[k].kernel;
+    kernel.kernel_class = phases->classes[k];
+    std::vector<int64_t> params(kernel.params.size(), kParts * part);
+    params.back() = part;
+    int64_t results = 0;
+    for (int slot = 0; slot < kernel.arguments; ++slot) {
+      if (!kernel.buffers[slot].written) continue;
+      int64_t count = 1;
+      for (Expr e : kernel.buffers[slot].extents) count *= evaluate(e, kernel, params);
+      results = std::max(results, count);
+    }
+    // The last phase of a scan writes all elements of its parts.
+    if (k > 0) results /= part;
+    const loop::Kernel text = loop::parse_kernel(loop::print(kernel));
+    for (const schedule::GpuVersion& v : schedule::choose_gpu_versions(text, target()))
+      EXPECT_GE(threads_of(text, v, params) * kResultsOfThread, results) << v.schedule;
   }
 }
 

@@ -135,15 +135,15 @@ std::string scan(const char* combiner, const char* at, bool exclusive) {
 }
 
 TEST(SplitScan, KeepsTheResults) {
-  expect_schedule(scan("sum", "s", false), "split_scan s 4 2 -> so");
-  expect_schedule(scan("sum", "m - 1 - s", true), "split_scan s 8 1 -> so; unroll so_f");
+  expect_schedule(scan("sum", "s", false), "split_scan s 4 2 8 -> so");
+  expect_schedule(scan("sum", "m - 1 - s", true), "split_scan s 8 1 8 -> so; unroll so_f");
   expect_schedule(scan("prod", "s", true),
-                  "split_scan s 2 3 -> so; thread so_sum; thread so_step0; thread so_out; parallelize i");
-  expect_schedule(scan("max", "s", false), "split_scan s 16 4 -> so; thread so_sum; thread so_step3; thread so_out");
-  expect_illegal(scan("sum", "s", false), "split_scan s 6 2 -> so", "split_scan s 6", "no power of two");
-  expect_illegal(scan("sum", "s", false), "split_scan i 4 2 -> so", "split_scan i 4", "no scan");
-  expect_illegal(scan("sum", "0", false), "split_scan s 4 2 -> so", "split_scan s 4", "not independent");
-  expect_illegal(kMatmul, "split_scan r 4 2 -> so", "split_scan r 4", "no scan");
+                  "split_scan s 2 3 8 -> so; thread so_sum; thread so_step0; thread so_out; parallelize i");
+  expect_schedule(scan("max", "s", false), "split_scan s 16 4 8 -> so; thread so_sum; thread so_step3; thread so_out");
+  expect_illegal(scan("sum", "s", false), "split_scan s 6 2 8 -> so", "split_scan s 6", "no power of two");
+  expect_illegal(scan("sum", "s", false), "split_scan i 4 2 8 -> so", "split_scan i 4", "no scan");
+  expect_illegal(scan("sum", "0", false), "split_scan s 4 2 8 -> so", "split_scan s 4", "not independent");
+  expect_illegal(kMatmul, "split_scan r 4 2 8 -> so", "split_scan r 4", "no scan");
 }
 
 std::string with_part(std::string kernel) {
