@@ -44,7 +44,7 @@ std::shared_ptr<Engine> engine_of(std::unique_ptr<session::Session> session, con
 }
 
 std::shared_ptr<Engine> open_model(const Source& source, const Options& options) {
-  require_valid_checks(options);
+  require_valid(options);
   session::SessionOptions given = session_options(options);
   const auto program = std::make_shared<const program::Program*>(nullptr);
   given.check_every = options.check_every;

@@ -471,6 +471,8 @@ Model trace_function(const std::vector<TraceInput>& inputs, const TraceFunction&
     ~Close() { state.open = false; }
   } close{*state};
   return embed::guarded(place, "see the inputs and outputs of the traced function", [&] {
+    if (options.threads < 0)
+      fault(at, fmt::format("threads is {}", options.threads), "give 1 or more, or 0 for all cores");
     state->tracer.at(place + ": trace");
     std::vector<Tracer::Input> declared;
     for (const TraceInput& input : inputs) {

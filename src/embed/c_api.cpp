@@ -115,6 +115,9 @@ DType dtype_of(const stax_dl_data_type& type, const std::string& where) {
         where, "convert it to a float, bfloat, int, uint or bool type of one lane");
 }
 
+// No model has more.
+constexpr int32_t kMostAxes = 64;
+
 stax::MutableTensorView view_of(const stax_dl_tensor* tensor, const std::string& where) {
   const stax_dl_tensor& t = need(tensor, where.c_str());
   if (static_cast<int>(t.device.device_type) != STAX_DL_CPU)
@@ -122,6 +125,11 @@ stax::MutableTensorView view_of(const stax_dl_tensor* tensor, const std::string&
           "copy it to the CPU's memory (device type 1)");
   if (t.ndim < 0 || (t.ndim > 0 && !t.shape))
     fault(fmt::format("has {} axes and {}", t.ndim, t.shape ? "a shape" : "no shape"), where, "set ndim and shape");
+  if (t.byte_offset > static_cast<uint64_t>(PTRDIFF_MAX))
+    fault(fmt::format("has a byte_offset of {}", t.byte_offset), where, "set it to the bytes in front of the data");
+  // Before so many are read.
+  if (t.ndim > kMostAxes)
+    fault(fmt::format("has {} axes", t.ndim), where, fmt::format("give a tensor of at most {} axes", kMostAxes));
   stax::MutableTensorView view;
   view.dtype = dtype_of(t.dtype, where);
   if (t.ndim > 0) view.shape.assign(t.shape, t.shape + t.ndim);
@@ -139,7 +147,9 @@ stax::Options options_of(const stax_options* given) {
   if (!given) return options;
   for (size_t k = 0; k < given->dim_count; ++k) {
     const stax_dim_range& d = (&need(given->dims, "options.dims"))[k];
-    options.dims[&need(d.name, "the name of a dim")] = {d.lo, d.hi};
+    const std::string name = &need(d.name, "the name of a dim");
+    if (!options.dims.emplace(name, stax::DimRange{d.lo, d.hi}).second)
+      fault("is given twice", "dim '" + name + "'", "give one range for it");
   }
   options.threads = given->threads;
   if (given->device) options.device = given->device;
@@ -232,7 +242,15 @@ std::unique_ptr<stax_result> result_of(std::vector<stax::Value> values) {
   return result;
 }
 
+/// Before any of them is looked at: the caller may not have that many.
+void need_count(const std::vector<stax::Port>& ports, size_t count, const char* what) {
+  if (count != ports.size())
+    fault(fmt::format("{} {}s are given, and the model has {}", count, what, ports.size()), "the C interface",
+          fmt::format("give one for each {} of the model", what));
+}
+
 std::vector<stax::Input> inputs_of(const stax_model& model, const stax_dl_tensor* const* inputs, size_t count) {
+  need_count(model.model.inputs(), count, "input");
   std::vector<stax::Input> result;
   result.reserve(count);
   for (size_t k = 0; k < count; ++k)
@@ -284,15 +302,18 @@ const char* stax_version(void) { return stax::version(); }
 int stax_has_compiler(void) { return stax::has_compiler(); }
 
 stax_status stax_load(const char* path, const stax_options* options, stax_model** model) {
-  return guarded(
-      [&] { need(model, "model") = new stax_model(stax::Model::load(&need(path, "path"), options_of(options))); });
+  return guarded([&] {
+    stax_model*& to = need(model, "model");
+    to = new stax_model(stax::Model::load(&need(path, "path"), options_of(options)));
+  });
 }
 
 stax_status stax_load_bytes(const void* bytes, size_t size, const char* name, const stax_options* options,
                             stax_model** model) {
   return guarded([&] {
+    stax_model*& to = need(model, "model");
     std::span<const std::byte> span(size ? &need(static_cast<const std::byte*>(bytes), "bytes") : nullptr, size);
-    need(model, "model") = new stax_model(stax::Model::load_bytes(span, &need(name, "name"), options_of(options)));
+    to = new stax_model(stax::Model::load_bytes(span, &need(name, "name"), options_of(options)));
   });
 }
 
@@ -330,6 +351,7 @@ stax_status stax_run_values(const stax_model* model, const stax_value* inputs, s
   return guarded([&] {
     auto& to = need(result, "result");
     const stax::Model& m = need(model, "model").model;
+    need_count(m.inputs(), count, "input");
     std::vector<stax::Input> given;
     for (size_t k = 0; k < count; ++k) {
       const stax_value& v = (&need(inputs, "inputs"))[k];
@@ -354,6 +376,7 @@ stax_status stax_run_into(const stax_model* model, const stax_dl_tensor* const* 
                           stax_dl_tensor* const* outputs, size_t output_count) {
   return guarded([&] {
     const stax::Model& m = need(model, "model").model;
+    need_count(m.outputs(), output_count, "output");
     std::vector<stax::MutableTensorView> views;
     for (size_t k = 0; k < output_count; ++k)
       views.push_back(view_of((&need(outputs, "outputs"))[k], place(m.outputs(), k, "output")));

@@ -42,7 +42,7 @@ bool is_program_file(const std::string& path);
 /// Checks of calls as the caller wants them. `program`: whose kernels are named; it may be set later, before the first call.
 std::function<void(const runtime::Mismatch&)> alarm_of(const Options& options,
                                                        std::shared_ptr<const program::Program*> program);
-void require_valid_checks(const Options& options);
+void require_valid(const Options& options);
 
 std::vector<Port> ports_of(const program::Program& program, bool inputs);
 

@@ -19,6 +19,10 @@ struct Error::Parts {
 };
 
 Error::Error(ErrorKind kind, std::string problem, std::string where, std::string how) {
+  // None is ever empty, whatever is known.
+  if (problem.empty()) problem = "something went wrong";
+  if (where.empty()) where = "Stax";
+  if (how.empty()) how = "see the documentation of what was called";
   auto parts = std::make_shared<Parts>();
   parts->kind = kind;
   parts->all = where + ": " + (kind == ErrorKind::kUnsupported ? "unsupported: " : "") + problem + "; " + how;

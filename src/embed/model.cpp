@@ -168,6 +168,11 @@ class GivenPlaces final : public Places {
             fmt::format("has elements of type {}, and memory for {} is given", name_of(port.dtype), name_of(v.dtype)),
             model.output_places[k], "give memory of the type that Model::outputs() says");
       bool dense = v.strides.empty() || is_row_major(v.shape, v.strides);
+      if (!dense && meets_itself(v.shape, v.strides))
+        throw Error(ErrorKind::kUser,
+                    fmt::format("two of its elements meet: shape {}, strides [{}]", shape_text(v.shape),
+                                fmt::join(v.strides, ", ")),
+                    model.output_places[k], "give strides under which each element has memory of its own");
       Range range = dense ? range_of(v.shape, stax::byte_size(v.dtype), v.data, row_major(v.shape)) : Range{};
       for (size_t other = 0; other < k; ++other)
         if (ranges[other].meets(range))

@@ -31,9 +31,10 @@ bool is_program_file(const std::string& path) {
   return program::is_program_file({first, std::fread(first, 1, sizeof first, file.get())});
 }
 
-void require_valid_checks(const Options& options) {
+void require_valid(const Options& options) {
   if (options.check_every < 0)
     user_error("check_every is {}; give 1 or more: of so many calls one is checked", options.check_every);
+  if (options.threads < 0) user_error("threads is {}; give 1 or more, or 0 for all cores", options.threads);
 }
 
 std::function<void(const runtime::Mismatch&)> alarm_of(const Options& options,
@@ -57,7 +58,7 @@ std::shared_ptr<Engine> open(std::span<const uint8_t> bytes, const std::shared_p
         "'{}' is a compiled program, whose dims were fixed when it was compiled; give the ranges to `stax compile "
         "--dim` instead",
         path);
-  require_valid_checks(options);
+  require_valid(options);
   auto program = std::make_shared<program::Program>(program::deserialize(bytes, path, owner));
   auto engine = std::make_shared<Engine>();
   engine->name = path;

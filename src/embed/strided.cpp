@@ -78,6 +78,39 @@ void copy_strided(std::span<const int64_t> shape, size_t size, const void* from,
   copy_axes(axes, size, static_cast<const char*>(from), static_cast<char*>(to));
 }
 
+bool meets_itself(std::span<const int64_t> shape, std::span<const int64_t> strides) {
+  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, extent
+  int64_t count = 1;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    if (shape[k] == 0) return false;
+    if (shape[k] > 1) axes.emplace_back(std::abs(strides[k]), shape[k]);
+    count *= shape[k];
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = 0;
+  bool is_nested = true;
+  for (const auto& [stride, extent] : axes) {
+    is_nested = is_nested && stride > reach;
+    reach += stride * (extent - 1);
+  }
+  if (is_nested) return false;
+  if (count > reach + 1) return true;  // more elements than places
+  // Axes that lie one between another: place by place.
+  std::vector<bool> taken(static_cast<size_t>(reach) + 1);
+  std::vector<int64_t> index(axes.size());
+  for (int64_t at = 0;;) {
+    if (taken[static_cast<size_t>(at)]) return true;
+    taken[static_cast<size_t>(at)] = true;
+    size_t k = 0;
+    for (; k < axes.size() && ++index[k] == axes[k].second; ++k) {
+      at -= axes[k].first * (axes[k].second - 1);
+      index[k] = 0;
+    }
+    if (k == axes.size()) return false;
+    at += axes[k].first;
+  }
+}
+
 Range range_of(std::span<const int64_t> shape, size_t size, const void* data, std::span<const int64_t> strides) {
   int64_t low = 0, high = 0, bytes = static_cast<int64_t>(size);
   for (size_t k = 0; k < shape.size(); ++k) {

@@ -21,6 +21,8 @@ struct Range {
   uintptr_t begin = 0, end = 0;
   bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
 };
+/// Whether two elements of a view lie in one place.
+bool meets_itself(std::span<const int64_t> shape, std::span<const int64_t> strides);
 Range range_of(std::span<const int64_t> shape, size_t size, const void* data, std::span<const int64_t> strides);
 
 }  // namespace stax::embed

@@ -66,7 +66,7 @@ Tensor Tensor::copy_of(DType dtype, Shape shape, const void* elements, size_t co
 }
 
 Tensor Tensor::adopt(DType dtype, Shape shape, std::shared_ptr<void> owner, const void* data) {
-  embed::check_shape(dtype, shape, "stax::Tensor::adopt");
+  embed::check_view({dtype, shape, data, {}}, "stax::Tensor::adopt");
   Tensor t;
   t.dtype_ = dtype;
   t.shape_ = std::move(shape);
@@ -127,6 +127,16 @@ void check_view(const TensorView& view, const std::string& where) {
     throw Error(ErrorKind::kUser,
                 fmt::format("{} strides for a shape of {} extents", view.strides.size(), view.shape.size()), where,
                 "give one stride for each axis, or none");
+  // Bytes from the first element to the furthest, in any direction.
+  int64_t reach = 0;
+  for (size_t k = 0; k < view.strides.size() && count_of(view.shape) > 0; ++k) {
+    const int64_t step = std::max(view.strides[k], -symbolic::kPosInf);
+    reach = symbolic::saturating_add(reach, symbolic::saturating_mul(std::abs(step), view.shape[k] - 1));
+  }
+  if (symbolic::saturating_mul(reach, static_cast<int64_t>(stax::byte_size(view.dtype))) > kMostBytes)
+    throw Error(ErrorKind::kUser,
+                fmt::format("the strides [{}] lead further than memory reaches", fmt::join(view.strides, ", ")), where,
+                "give strides in elements, not in bytes, and check them");
   if (!view.data && count_of(view.shape) > 0)
     throw Error(ErrorKind::kUser,
                 fmt::format("the data is null, and the shape [{}] has {} elements", fmt::join(view.shape, ", "),

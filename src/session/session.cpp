@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <set>
@@ -15,6 +16,7 @@
 #include "support/debug.h"
 #include "support/error.h"
 #include "support/mapped_file.h"
+#include "support/nearest.h"
 
 namespace stax::session {
 
@@ -117,9 +119,11 @@ std::string program_key(const SessionOptions& options) {
 }  // namespace
 
 void check_device(const std::string& name) {
-  for (const char* known : {"cpu", "cuda", "hip", "opencl", "sim", "loop", "reference"})
-    if (name == known) return;
-  user_error("unknown device '{}'; known ones are cpu, cuda, hip, opencl, sim, loop and reference", name);
+  static const std::vector<std::string> kKnown = {"cpu", "cuda", "hip", "opencl", "sim", "loop", "reference"};
+  if (std::find(kKnown.begin(), kKnown.end(), name) != kKnown.end()) return;
+  const std::string near = nearest(name, kKnown);
+  user_error("unknown device '{}'{}; known ones are cpu, cuda, hip, opencl, sim, loop and reference", name,
+             near.empty() ? "" : ", did you mean '" + near + "'?");
 }
 
 std::vector<emit::Isa> isas_for_host() { return {emit::host_isa()}; }

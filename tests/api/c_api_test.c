@@ -48,6 +48,26 @@ static void test_dense(const char* folder) {
   const stax_dl_tensor* inputs[] = {&in};
   stax_dl_tensor* outputs[] = {&out};
 
+  /* What is not there is not read. */
+  stax_result* refused = NULL;
+  CHECK(stax_run(model, inputs, (size_t)-1, &refused) == STAX_ERROR_USER);
+  CHECK(stax_run_into(model, inputs, 1, outputs, (size_t)-1) == STAX_ERROR_USER);
+  stax_dl_tensor wrong = in;
+  const stax_dl_tensor* wrong_inputs[] = {&wrong};
+  wrong.ndim = 1 << 30;
+  CHECK(stax_run(model, wrong_inputs, 1, &refused) == STAX_ERROR_USER);
+  wrong = in;
+  wrong.byte_offset = (uint64_t)-4;
+  CHECK(stax_run(model, wrong_inputs, 1, &refused) == STAX_ERROR_USER);
+  int64_t far[2] = {INT64_MAX, INT64_MIN};
+  wrong = in;
+  wrong.strides = far;
+  CHECK(stax_run(model, wrong_inputs, 1, &refused) == STAX_ERROR_USER && refused == NULL);
+  int64_t meeting[2] = {1, 1};
+  out.strides = meeting;
+  CHECK(stax_run_into(model, inputs, 1, outputs, 1) == STAX_ERROR_USER);
+  out.strides = NULL;
+
   stax_result* result = NULL;
   CHECK(stax_run(model, inputs, 1, &result) == STAX_OK);
   CHECK(stax_result_count(result) == 1);
@@ -208,6 +228,14 @@ int main(int argc, char** argv) {
   CHECK(stax_load(path_of(argv[1], "nowhere.stax"), NULL, &model) == STAX_ERROR_USER && model == NULL);
   CHECK(strstr(stax_last_error_where(), "nowhere.stax") && strstr(stax_last_error(), "does not exist"));
   CHECK(stax_load(NULL, NULL, &model) == STAX_ERROR_USER);
+  CHECK(stax_load("", NULL, &model) == STAX_ERROR_USER && *stax_last_error_where() && *stax_last_error_how());
+  CHECK(stax_load(path_of(argv[1], "dense.stax"), NULL, NULL) == STAX_ERROR_USER);
+  stax_options negative = {NULL, 0, -1, NULL, 0, NULL, NULL};
+  CHECK(stax_load(path_of(argv[1], "dense.stax"), &negative, &model) == STAX_ERROR_USER && model == NULL);
+  stax_dim_range twice[2] = {{"batch", 1, 8}, {"batch", 2, 4}};
+  stax_options contradictory = {twice, 2, 1, NULL, 0, NULL, NULL};
+  CHECK(stax_load(path_of(argv[1], "dense.onnx"), &contradictory, &model) == STAX_ERROR_USER && model == NULL);
+  CHECK(strcmp(stax_last_error_where(), "dim 'batch'") == 0);
   stax_options options = {NULL, 0, 1, NULL, 0, NULL, NULL};
   stax_dim_range range = {"batch", 1, 8};
   options.dims = &range;
