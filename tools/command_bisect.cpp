@@ -72,9 +72,10 @@ int replay_command(const ReplayCommand& o) {
     user_error("'{}': {}", o.file, e.what());
   }
   std::printf("it was: %s %s: %s\n",
-              repro.kind == compile::Repro::Kind::kPass     ? "pass"
-              : repro.kind == compile::Repro::Kind::kKernel ? "kernel stage"
-                                                            : "calls in one",
+              repro.kind == compile::Repro::Kind::kPass         ? "pass"
+              : repro.kind == compile::Repro::Kind::kKernel     ? "kernel stage"
+              : repro.kind == compile::Repro::Kind::kExpression ? "expression"
+                                                                : "calls in one",
               repro.name.c_str(), repro.fault.c_str());
   if (!found) {
     std::printf("it is gone\n");

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "bisect/call_sequence.h"
+#include "bisect/expression_check.h"
 #include "bisect/fewer_ops.h"
 #include "bisect/graph_check.h"
 #include "bisect/pass_case.h"
@@ -279,6 +280,7 @@ std::string text_of(const Finding& f) {
 std::optional<Finding> bisect(const compile::GraphSource& source, const std::vector<Item>& inputs,
                               const BisectOptions& options) {
   const Machine machine = machine_of(options.device);
+  if (auto f = check_expressions(source, machine)) return f;
   GraphPasses passes(source, inputs, machine.target);
   if (auto f = passes.run()) return f;
   return check_final(*passes.final, inputs, passes.values, passes.outputs(),
@@ -289,6 +291,7 @@ std::optional<Finding> bisect(const compile::GraphSource& source, const std::vec
 std::optional<Finding> replay(const Repro& repro, const BisectOptions& options) {
   std::vector<Item> inputs;
   if (!repro.inputs.empty()) inputs = parse_inputs(repro.inputs);
+  if (repro.kind == Repro::Kind::kExpression) return replay_expression(repro.model);
   if (repro.kind == Repro::Kind::kPass) {
     const std::string what =
         pass_differs(repro.model, inputs, {repro.name, repro.target.empty() ? "cpu" : repro.target});

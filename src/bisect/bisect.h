@@ -8,6 +8,7 @@
 // interpreter: a model that is imported wrongly is wrong at every level.
 // On the way to a GPU there are thread IR (thread interpreter) and the device in the place of native code.
 //
+//   0. The expressions that the way to the program makes, at some values of their symbols (symbolic/audit.h): they are what all levels share.
 //   1. The graph after all passes against the imported one, value by value (graph_check.h). If it differs, the passes are bisected.
 //   2. The program against that graph, step by step (program_check.h). If a step differs, its kernel is made small and followed through its stages
 //      (kernel_chain.h); if the kernel is right by itself, what the program says about it is checked, then memory, then threads.
@@ -22,7 +23,7 @@
 namespace stax::bisect {
 
 struct Finding {
-  std::string level;                // "graph", "loop", "thread", "native", "device", "program", "runtime"
+  std::string level;                // "symbolic", "graph", "loop", "thread", "native", "device", "program", "runtime"
   std::string pass;                 // what is at fault: a pass, a schedule's verb, a step of the compiler
   std::string detail;               // the schedule's line, a parameter, ..
   std::string kernel;               // empty where it is no kernel's

@@ -41,6 +41,7 @@ std::string print(const Repro& r) {
     case Repro::Kind::kPass: text += "pass " + r.name; break;
     case Repro::Kind::kKernel: text += "kernel " + r.name; break;
     case Repro::Kind::kSession: text += "session " + r.name; break;
+    case Repro::Kind::kExpression: text += "expression " + r.name; break;
   }
   if (r.version) text += " version " + std::to_string(*r.version);
   text += "\nfault " + spell_string(r.fault) + "\n";
@@ -80,6 +81,8 @@ Repro parse_repro(const std::string& text) {
     r.kind = Repro::Kind::kKernel;
   else if (lexer.accept("session"))
     r.kind = Repro::Kind::kSession;
+  else if (lexer.accept("expression"))
+    r.kind = Repro::Kind::kExpression;
   else
     lexer.expect("pass");
   r.name = lexer.expect_identifier();

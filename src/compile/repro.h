@@ -5,6 +5,7 @@
 //   stax_repro 1
 //   pass fuse_ops                      one pass over the graph ..
 //   session calls                     .. or calls of the model in one session, each of which is right alone: `inputs` once for each ..
+//   expression floordiv               .. or an expression that the simplifier makes another one of: the model is that expression ..
 //   kernel simplify version 1         .. or the model as a program, whose level or loop pass `simplify` was found to differ, in a kernel's version 1
 //   fault "%t: element [0, 3] is .."   what was seen
 //   disable "schedule"                 passes that were left out
@@ -24,7 +25,7 @@
 namespace stax::compile {
 
 struct Repro {
-  enum class Kind { kPass, kKernel, kSession };
+  enum class Kind { kPass, kKernel, kSession, kExpression };
   Kind kind = Kind::kPass;
   std::string name;  // the pass over the graph, or the part of the way to native code
   std::optional<uint32_t> version;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What no loop nest of the compiler says: sorting and top-k, nonzero, unique, non-max suppression, determinants, on
-// plain arrays. Shared by the reference interpreter and by native programs, so both give the same answer, bit for bit.
+// plain arrays. Programs call them; the reference interpreter has definitions of its own (tensor/interpret_procedures.cpp), so that a fault here shows.
 //
 // All are deterministic, and none depends on how its work was split: those that take a range may be called from several
 // threads on disjoint ranges. Arrays are row-major and contiguous. Memory comes from a Scratch that the caller keeps,

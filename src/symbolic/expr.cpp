@@ -7,6 +7,7 @@
 
 #include "support/error.h"
 #include "support/hash.h"
+#include "symbolic/audit.h"
 #include "symbolic/evaluate.h"
 #include "symbolic/facts.h"
 #include "symbolic/interval.h"
@@ -38,6 +39,7 @@ Interval declared_range(const SymbolInfo& info) { return round_inwards(info.rang
 
 struct ExprTable::Impl : ExprStore {
   using ExprStore::ExprStore;
+  AuditedValues audited;
 };
 
 int64_t multiple_from(ExprKind kind, std::span<const Expr> args, std::span<const int64_t> multiples) {
@@ -137,7 +139,13 @@ Expr ExprTable::find_symbol(const std::string& name) const {
   return found == impl_->by_name.end() ? Expr() : found->second;
 }
 
-Expr ExprTable::make(ExprKind kind, std::vector<Expr> args) { return make(kind, std::move(args), declared_facts()); }
+Expr ExprTable::make(ExprKind kind, std::vector<Expr> args) {
+  Audit* const audit = Audit::current();
+  if (audit == nullptr) return make(kind, std::move(args), declared_facts());
+  const Expr made = make(kind, args, declared_facts());
+  impl_->audited.check(*audit, kind, args, made);
+  return made;
+}
 
 Expr ExprTable::make(ExprKind kind, std::vector<Expr> args, const Facts& facts) {
   return Simplifier(*impl_, facts).make(kind, std::move(args));

@@ -37,6 +37,19 @@ double single_float(const Call& call, size_t operand, const char* what);
 Literal evaluate_compute(const Call& call, const Compute& compute);
 Literal evaluate_scatter(const Call& call, const Scatter& scatter);
 
+/// A tensor seen along one axis: [outer, count, inner].
+struct AxisView {
+  int64_t outer = 1, count = 1, inner = 1;
+};
+AxisView view_along(const std::vector<int64_t>& extents, int axis);
+
+// interpret_procedures.cpp
+std::vector<Item> evaluate_top_k(const Call& call, const TopK& top);
+Literal evaluate_nonzero(const Call& call);
+std::vector<Item> evaluate_unique(const Call& call, const Unique& unique);
+Literal evaluate_non_max_suppression(const Call& call, const NonMaxSuppression& suppression);
+Literal evaluate_determinant(const Call& call);
+
 // interpret_special.cpp
 std::vector<Item> evaluate_special(const Call& call);
 

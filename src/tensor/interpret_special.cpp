@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops that no comprehension can say, on concrete operands: scans, sorting, extents that depend on data, sequences.
+// The ops that no comprehension can say, on concrete operands: scans, sequences, and what interpret_procedures.cpp has.
 #include <algorithm>
 #include <cstring>
 
-#include "procedures/procedures.h"
 #include "tensor/interpret_ops.h"
 
 namespace stax::tensor::reference {
 
 using ir::Value64;
-using procedures::AxisView;
 
 namespace {
 
@@ -29,10 +27,10 @@ Item sequence_of(std::vector<Literal> elements) {
 Literal evaluate_prefix_scan(const Call& call, const PrefixScan& scan) {
   const Literal data = call.tensor(0);
   Literal result = call.allocate(data.dtype(), data.extents());
-  const AxisView view = procedures::view_along(data.extents(), scan.axis);
+  const AxisView view = view_along(data.extents(), scan.axis);
   const bool is_sum = scan.combiner == Combiner::kSum;
   const bool as_float = ir::is_float(data.dtype());
-  for (int64_t row = 0; row < view.rows() && view.count > 0; ++row) {
+  for (int64_t row = 0; row < view.outer * view.inner && view.count > 0; ++row) {
     const int64_t base = row / view.inner * view.count * view.inner + row % view.inner;
     double f = is_sum ? 0 : 1;
     uint64_t u = is_sum ? 0 : 1;
@@ -57,92 +55,6 @@ Literal evaluate_prefix_scan(const Call& call, const PrefixScan& scan) {
       result.set(at, out);
     }
   }
-  return result;
-}
-
-std::vector<Item> evaluate_top_k(const Call& call, const TopK& t) {
-  const Literal data = call.tensor(0);
-  const AxisView view = procedures::view_along(data.extents(), t.axis);
-  const int64_t k = call.value(call.op.result()->type.extents[t.axis]);
-  if (k < 0 || k > view.count) call.fail(fmt::format("k is {}, the axis has {} elements", k, view.count));
-  std::vector<int64_t> extents = data.extents();
-  extents[t.axis] = k;
-  Literal values = call.allocate(data.dtype(), extents);
-  Literal indices = call.allocate(DType::kI64, extents);
-  procedures::Scratch scratch;
-  procedures::top_k(data.dtype(), data.data(), view, k, t.largest, values.data(), static_cast<int64_t*>(indices.data()),
-                    0, view.rows(), scratch);
-  return {item_of(values), item_of(indices)};
-}
-
-Literal evaluate_nonzero(const Call& call) {
-  const bool true_rank = call.value(call.op.result()->type.extents[0]) == call.items[0]->tensor.rank();
-  const Literal data = true_rank ? call.items[0]->tensor : call.tensor(0);
-  const int64_t n = procedures::count_nonzero(data.dtype(), data.data(), 0, data.count());
-  Literal result = call.allocate(DType::kI64, {data.rank(), n});
-  procedures::write_nonzero(data.dtype(), data.data(), data.extents(), 0, data.count(),
-                            static_cast<int64_t*>(result.data()), n, 0);
-  return result;
-}
-
-std::vector<Item> evaluate_unique(const Call& call, const Unique& u) {
-  const Literal data = call.tensor(0);
-  const AxisView view = u.axis ? procedures::view_along(data.extents(), *u.axis) : AxisView{1, data.count(), 1};
-  const int64_t n = view.count;
-  // Room for all first; what is found is cut to size.
-  Literal items = call.allocate(data.dtype(), data.extents());
-  Literal first = call.allocate(DType::kI64, {n});
-  Literal inverse = call.allocate(DType::kI64, {n});
-  Literal counts = call.allocate(DType::kI64, {n});
-  const auto ints = [](Literal& l) { return static_cast<int64_t*>(l.data()); };
-  procedures::Scratch scratch;
-  const int64_t m = procedures::unique(data.dtype(), data.data(), view, u.sorted,
-                                       {items.data(), ints(first), ints(inverse), ints(counts)}, scratch);
-  const auto cut = [&](const Literal& l, std::vector<int64_t> extents) {
-    Literal out = call.allocate(l.dtype(), std::move(extents));
-    if (out.bytes() > 0) std::memcpy(out.data(), l.data(), out.bytes());
-    return out;
-  };
-  std::vector<int64_t> extents = u.axis ? data.extents() : std::vector<int64_t>{n};
-  extents[u.axis.value_or(0)] = m;
-  return {item_of(cut(items, extents)), item_of(cut(first, {m})), item_of(inverse), item_of(cut(counts, {m}))};
-}
-
-Literal evaluate_non_max_suppression(const Call& call, const NonMaxSuppression& s) {
-  const Literal boxes = call.tensor(0);
-  const Literal scores = call.tensor(1);
-  procedures::SuppressionOptions o;
-  o.batches = scores.extents()[0];
-  o.classes = scores.extents()[1];
-  o.boxes = scores.extents()[2];
-  o.most_per_class = single_int(call, 2, "max_output_boxes_per_class");
-  o.iou_threshold = single_float(call, 3, "iou_threshold");
-  o.score_threshold = single_float(call, 4, "score_threshold");
-  o.center_point_box = s.center_point_box;
-  if (boxes.extents() != std::vector<int64_t>{o.batches, o.boxes, 4}) {
-    call.fail(fmt::format("boxes are {}, but the scores ask for [{}, {}, 4]", fmt::join(boxes.extents(), " x "),
-                          o.batches, o.boxes));
-  }
-  const int64_t pairs = o.batches * o.classes;
-  std::vector<int64_t> rows(static_cast<size_t>(pairs * procedures::suppression_capacity(o) * 3));
-  procedures::Scratch scratch;
-  const int64_t n =
-      procedures::non_max_suppression(boxes.dtype(), boxes.data(), scores.data(), o, 0, pairs, rows.data(), scratch);
-  Literal result = call.allocate(DType::kI64, {n, 3});
-  std::copy_n(rows.begin(), n * 3, static_cast<int64_t*>(result.data()));
-  return result;
-}
-
-Literal evaluate_determinant(const Call& call) {
-  const Literal data = call.tensor(0);
-  std::vector<int64_t> extents = data.extents();
-  const int64_t n = extents.back();
-  if (extents[extents.size() - 2] != n)
-    call.fail(fmt::format("matrices of {} x {} have no determinant", extents[extents.size() - 2], n));
-  extents.resize(extents.size() - 2);
-  Literal result = call.allocate(data.dtype(), extents);
-  procedures::Scratch scratch;
-  procedures::determinant(data.dtype(), data.data(), n, 0, result.count(), result.data(), scratch);
   return result;
 }
 
@@ -214,7 +126,7 @@ Item evaluate_split(const Call& call, const SplitToSequence& s) {
   const int axis = s.axis < 0 ? s.axis + data.rank() : s.axis;
   if (axis < 0 || axis >= data.rank())
     call.fail(fmt::format("axis {} is out of range for rank {}", s.axis, data.rank()));
-  const AxisView view = procedures::view_along(data.extents(), axis);
+  const AxisView view = view_along(data.extents(), axis);
   std::vector<Literal> pieces;
   int64_t start = 0;
   for (int64_t length : split_lengths(call, view.count)) {
@@ -258,7 +170,7 @@ Literal evaluate_concat(const Call& call, const ConcatFromSequence& c) {
   }
   extents[axis] = total;
   Literal result = call.allocate(call.op.result()->type.dtype, extents);
-  const AxisView view = procedures::view_along(extents, axis);
+  const AxisView view = view_along(extents, axis);
   int64_t start = 0;
   for (const Literal& part : parts) {
     const AxisView own{view.outer, part.extents()[axis], view.inner};

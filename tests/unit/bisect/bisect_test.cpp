@@ -279,6 +279,37 @@ Finding finding_in(const char* model, const Item& input, const char* fault, cons
   return *found;
 }
 
+// What all levels share: they agree, and are wrong.
+TEST(Bisect, RulesOfTheSimplifierAreLookedAt) {
+  const char* const model = R"(tensor_ir 1
+symbol n: dim [0, 2147483647]
+graph(%x: f32[n, 24]) {
+  %y: f32[n, 24] = compute [i0: n, i1: 24] { load0[i0, floordiv(i1 + 3, 5)] } (%x)
+  return %y as "y"
+}
+)";
+  const Finding found = finding_in(model, Model::rows(9, 5), "a rule of division");
+  EXPECT_EQ(found.level, "symbolic");
+  EXPECT_EQ(found.pass, "floordiv");
+  EXPECT_NE(found.detail.find("floordiv(i1"), std::string::npos) << found.detail;
+  EXPECT_NE(found.what.find("instead of"), std::string::npos) << found.what;
+}
+
+// The interpreter shares no procedure with the program.
+TEST(Bisect, ProceduresAreLookedAt) {
+  const char* const model = R"(tensor_ir 1
+symbol n: dim [0, 2147483647]
+graph(%x: f32[n, 24]) {
+  %k: i64[] = constant {3}
+  %v: f32[n, 3], %i: i64[n, 3] = top_k axis 1 largest (%x, %k)
+  return %v as "v", %i as "i"
+}
+)";
+  const Finding found = finding_in(model, Model::rows(9, 5), "the order of top-k");
+  EXPECT_EQ(found.level, "runtime");
+  EXPECT_EQ(found.pass, "procedure");
+}
+
 // GPUs have passes of their own, and leave out some of the CPU's.
 TEST(Bisect, TheGraphPassesAreThoseOfTheDevice) {
   const char* const model = R"(tensor_ir 1

@@ -10,10 +10,12 @@
 #include "loop/loop_ir.h"
 #include "loop/transform_step.h"
 #include "lower/lower.h"
+#include "procedures/procedures.h"
 #include "program/program.h"
 #include "program/steps.h"
 #include "runtime/evaluator.h"
 #include "runtime/loop_replay.h"
+#include "symbolic/simplify.h"
 #include "tensor/graph.h"
 #include "thread/passes.h"
 
@@ -217,6 +219,22 @@ STAX_WRAP(bool, fuse_siblings, "_ZN4stax6tensor13fuse_siblingsERNS0_5GraphE", (t
   const bool changed = real_fuse_siblings(graph);
   if (changed && is("a weight of joined products")) damage_a_constant(graph, 300);
   return changed;
+}
+STAX_WRAP(symbolic::Expr, floordiv, "_ZN4stax8symbolic10Simplifier8floordivENS0_4ExprES2_",
+          (symbolic::Simplifier * self, symbolic::Expr a, symbolic::Expr b)) {
+  const symbolic::Expr quotient = real_floordiv(self, a, b);
+  // One too many, of sums that are divided by 5.
+  if (!is("a rule of division") || !b.is_constant(5) || a.kind() != symbolic::ExprKind::kAdd) return quotient;
+  ++count;
+  return self->add(quotient, a.table().constant(1));
+}
+// The smallest value of a row instead of the largest.
+STAX_WRAP(void, top_k, "_ZN4stax10procedures5top_kENS_2ir5DTypeEPKvNS0_8AxisViewElbPvPlllRNS0_7ScratchE",
+          (ir::DType type, const void* data, procedures::AxisView view, int64_t k, bool largest, void* values,
+           int64_t* indices, int64_t row_begin, int64_t row_end, procedures::Scratch& scratch)) {
+  const bool wrong = is("the order of top-k");
+  if (wrong) ++count;
+  real_top_k(type, data, view, k, largest != wrong, values, indices, row_begin, row_end, scratch);
 }
 STAX_WRAP(void, loop_replay_enter, "_ZN4stax7runtime10LoopReplay5enterEl",
           (runtime::LoopReplay * self, int64_t trips)) {
