@@ -29,6 +29,8 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   run_pass("canonicalize", tensor::canonicalize, graph, context);
   run_pass("fold_constants", tensor::fold_constants, graph, context);
   run_pass("eliminate_dead_ops", tensor::eliminate_dead_ops, graph, context);
+  // Elements and their places apart, for reductions that vectors and threads can do.
+  run_pass("split_arg_reductions", tensor::split_arg_reductions, graph, context);
   // What takes an order on one thread, in forms without one. Not for CPUs, where the order costs nothing.
   if (!on_cpu) run_pass("rank_top_k", tensor::rank_top_k, graph, context);
   if (!on_cpu) run_pass("gather_scatters", tensor::gather_scatters, graph, context);

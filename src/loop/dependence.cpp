@@ -31,6 +31,7 @@ class Equations {
       pending_.pop_back();
       if (std::find(seen_.begin(), seen_.end(), std::pair(l, r)) != seen_.end()) continue;
       seen_.emplace_back(l, r);
+      learn(l, r);
       take_apart(l, r);
       recombine();
     }
@@ -108,16 +109,52 @@ class Equations {
 
   void learn(Expr left, Expr right) {
     if (left == var_ && right == var_) settled_ = true;
-    equal_.emplace_back(left, right);
     // A product, or a sum inside another function, is not taken apart further.
+    if (std::find(equal_.begin(), equal_.end(), std::pair(left, right)) == equal_.end())
+      equal_.emplace_back(left, right);
   }
 
-  // The x of x / m, given that and x % m, which may be written with what differs from x by a multiple of m; null where there is none.
-  static Expr dividend(Expr quotient, Expr remainder) {
-    const Expr x = remainder.args()[0], m = remainder.args()[1];
-    if (quotient == symbolic::floordiv(x, m)) return x;
-    if (quotient.kind() != ExprKind::kFloorDiv || quotient.args()[1] != m) return {};
-    return symbolic::mod(quotient.args()[0], m) == remainder ? quotient.args()[0] : Expr{};
+  // x / m without quotients inside: (a + z/c) / m = (c*a + z) / (c*m).
+  static Expr flat_quotient(Expr x, Expr m) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const symbolic::Term& term : symbolic::Polynomial(x).terms) {
+        const Expr inner = term.factors[0];
+        if (term.factors.size() != 1 || term.coefficient != 1 || inner.kind() != ExprKind::kFloorDiv) continue;
+        const Expr c = inner.args()[1];
+        if (c.range().lo < 1 || m.range().lo < 1) continue;
+        x = (x - inner) * c + inner.args()[0], m = c * m;
+        changed = true;
+        break;
+      }
+    }
+    return symbolic::floordiv(x, m);
+  }
+
+  // With x / (k*m) as a term of a sum, and (x / k) % m:  m*sum + c*((x / k) % m) = m*rest + c*(x / k), where c is the term's coefficient. The remainder
+  // may be written with what differs by a multiple of m.
+  struct Combined {
+    Expr value, k;
+    int64_t coefficient = 1;
+  };
+  std::vector<Combined> combined(Expr sum, Expr remainder) const {
+    const Expr x = remainder.args()[0], m = remainder.args()[1], one = m.table().constant(1);
+    std::vector<Combined> all;
+    if (sum == symbolic::floordiv(x, m) || sum == flat_quotient(x, m)) all.push_back({x, one});
+    for (const symbolic::Term& term : symbolic::Polynomial(sum).terms) {
+      const Expr quotient = term.factors[0];
+      if (term.factors.size() != 1 || quotient.kind() != ExprKind::kFloorDiv) continue;
+      const Expr divisor = quotient.args()[1];
+      Expr k = one;
+      if (divisor != m) {
+        k = symbolic::floordiv(divisor, m);
+        if (m.range().lo < 1 || k.range().lo < 1 || k * m != divisor) continue;
+      }
+      const Expr whole = symbolic::floordiv(quotient.args()[0], k);
+      if (symbolic::mod(whole, m) != remainder) continue;
+      all.push_back({(sum - quotient * term.coefficient) * m + whole * term.coefficient, k, term.coefficient});
+    }
+    return all;
   }
 
   // x / m and x % m are known to be equal on both sides -> x is.
@@ -128,12 +165,12 @@ class Equations {
       const Expr m = left.args()[1];
       if (right.args()[1] != m || is_varying(m) || !left_scope_.is_nonzero(m)) continue;
       for (size_t k = 0; k < equal_.size(); ++k) {
-        const Expr x = dividend(equal_[k].first, left), y = dividend(equal_[k].second, right);
-        if (!x || !y) continue;
-        pending_.emplace_back(x, y);
-        // x itself may be a quotient that the next remainder needs.
-        if (std::find(equal_.begin(), equal_.end(), std::pair(x, y)) == equal_.end()) learn(x, y);
-        break;
+        const std::vector<Combined> lefts = combined(equal_[k].first, left);
+        if (lefts.empty()) continue;
+        // x itself may have a quotient that the next remainder needs.
+        for (const Combined& r : combined(equal_[k].second, right))
+          for (const Combined& l : lefts)
+            if (l.k == r.k && l.coefficient == r.coefficient) pending_.emplace_back(l.value, r.value);
       }
     }
   }

@@ -45,6 +45,9 @@ bool expand_zero_points(Graph& graph);
 //   result is the same integer.
 bool strengthen_integer_contractions(Graph& graph);
 
+// split_arg_reductions: the place of the greatest or least element of a row as two reductions, of which the second looks for what the first has found.
+bool split_arg_reductions(Graph& graph);
+
 // rank_top_k: the greatest elements of rows that are not too long by comparing each with each, as reductions; longer rows keep the procedure, by an If
 //   where only the call knows.
 bool rank_top_k(Graph& graph);
