@@ -51,10 +51,13 @@ Repro repro_of(std::string_view pass, const char* what, const tensor::Graph& lef
   return repro;
 }
 
-/// What STAX_DISABLE names and nothing has asked for yet.
+/// What STAX_DISABLE and STAX_DUMP name and nothing has asked for yet.
 struct Unasked {
   std::mutex mutex;
-  std::set<std::string, std::less<>> names{debug_options().disable.begin(), debug_options().disable.end()};
+  std::set<std::string, std::less<>> disable{debug_options().disable.begin(), debug_options().disable.end()},
+      dump{debug_options().dump.begin(), debug_options().dump.end()};
+
+  Unasked() { dump.erase("all"); }
 };
 Unasked& unasked() {
   static Unasked instance;
@@ -63,24 +66,37 @@ Unasked& unasked() {
 
 }  // namespace
 
+namespace {
+
+void is_asked_for(std::set<std::string, std::less<>>& names, std::string_view name) {
+  const std::lock_guard lock(unasked().mutex);
+  if (const auto found = names.find(name); found != names.end()) names.erase(found);
+}
+
+}  // namespace
+
 bool is_disabled(std::string_view name) {
   const auto& disabled = debug_options().disable;
   if (disabled.empty() || disabled.count(std::string(name)) == 0) return false;
-  const std::lock_guard lock(unasked().mutex);
-  if (const auto found = unasked().names.find(name); found != unasked().names.end()) unasked().names.erase(found);
+  is_asked_for(unasked().disable, name);
   return true;
 }
 
-void report_unknown_disabled() {
-  if (debug_options().disable.empty()) return;
+void report_unknown_passes() {
+  if (debug_options().disable.empty() && debug_options().dump.empty()) return;
   const std::lock_guard lock(unasked().mutex);
-  for (const std::string& name : unasked().names)
-    std::fprintf(stderr, "stax: warning: STAX_DISABLE names '%s', which is no pass of this compilation\n",
-                 name.c_str());
-  unasked().names.clear();
+  const auto report = [](const char* variable, auto& names) {
+    for (const std::string& name : names)
+      std::fprintf(stderr, "stax: warning: %s names '%s', which is no pass of this compilation\n", variable,
+                   name.c_str());
+    names.clear();
+  };
+  report("STAX_DISABLE", unasked().disable);
+  report("STAX_DUMP", unasked().dump);
 }
 
 bool run_pass(std::string_view name, bool (*pass)(tensor::Graph&), tensor::Graph& graph, const PassContext& context) {
+  if (!debug_options().dump.empty()) is_asked_for(unasked().dump, name);
   if (is_disabled(name)) return false;
   if (!context.only.empty() && (name != context.only || context.passes_run > 0)) return false;
   auto start = Clock::now();

@@ -47,8 +47,8 @@ void run_named_pass(const std::string& name, tensor::Graph& graph, const std::st
 /// A pass returns whether it changed the graph. An exception other than a UserError becomes an InternalError that names the pass and the repro file.
 bool run_pass(std::string_view name, bool (*pass)(tensor::Graph&), tensor::Graph& graph, const PassContext& context);
 bool is_disabled(std::string_view name);
-/// Warns on standard error, once, of names in STAX_DISABLE that nothing has asked for: after a whole compilation.
-void report_unknown_disabled();
+/// Warns on standard error, once, of names in STAX_DISABLE and STAX_DUMP that nothing has asked for: after a whole compilation.
+void report_unknown_passes();
 
 /// What a pass may change, for notes in dumps: ops of a graph by kind, those of inner blocks included, and the text of each.
 struct Sketch {

@@ -69,7 +69,7 @@ Compiled compile_graph(tensor::Graph& graph, const CompileOptions& options) {
   passes.target = options.target;
   optimize(graph, passes);
   Compiled compiled = compile_optimized(graph, options);
-  report_unknown_disabled();
+  report_unknown_passes();
   return compiled;
 }
 

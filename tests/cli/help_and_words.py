@@ -105,6 +105,14 @@ def test_disabled_passes_leave_the_answer(folder):
         h.same(dict(np.load(folder / "got" / "a.npz")), dict(np.load(folder / "want" / "a.npz")), passes, rtol=1e-5, atol=1e-6)
 
 
+def test_names_of_no_pass_are_said(folder):
+    m = model(folder)
+    np.savez(folder / "a.npz", x=np.ones((3, 8), np.float32))
+    for variable in ("STAX_DUMP", "STAX_DISABLE"):
+        told = h.stax("run", m, "--inputs", folder / "a.npz", "--quiet", env={variable: "fuse_opps,fuse_ops"}).expect(0).err
+        assert f"{variable} names 'fuse_opps', which is no pass" in told and "'fuse_ops'" not in told, told
+
+
 def test_killed_at_any_moment_leaves_whole_files_or_none(folder):
     m = model(folder)
     np.savez(folder / "a.npz", x=np.ones((20000, 8), np.float32))
