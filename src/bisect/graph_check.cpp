@@ -63,21 +63,51 @@ class Checker {
         Again again;
         if (!is_control(op))
           again = {[&](Draw draw) -> std::optional<Item> {
-                     auto moved = evaluate_moved(op, operands, bindings, draw);
+                     auto moved = this->moved({&op, items_of(operands), bindings}, draw, kLongestChain);
                      return moved ? std::optional(std::move((*moved)[k])) : std::nullopt;
                    },
                    true};
         if (auto d = compare(results[k], *want, again, rounding_of(op, bindings)))
           throw Found{{v.id, occurrence, describe(v), op.source, d->text()}};
         results[k] = *want;
+      } else if (!is_control(op)) {
+        made_[&v] = {&op, items_of(operands), bindings};
       }
       if (kept_) kept_->add(v.id, results[k]);
     }
   }
 
  private:
+  // Ops in a row, none of whose results is known, that are run again to see what roundings do to the last one.
+  static constexpr int kLongestChain = 6;
+  struct Run {
+    const Op* op = nullptr;
+    std::vector<Item> operands;
+    tensor::Bindings bindings;
+  };
+  static std::vector<Item> items_of(const std::vector<const Item*>& items) {
+    std::vector<Item> copies;
+    for (const Item* item : items) copies.push_back(*item);  // tensors share their data
+    return copies;
+  }
+  std::optional<std::vector<Item>> moved(const Run& run, Draw draw, int chain) const {
+    std::vector<Item> operands = run.operands;
+    for (size_t k = 0; k < operands.size() && chain > 0; ++k) {
+      const tensor::Value* v = run.op->operands[k];
+      const auto made = made_.find(v);
+      if (made == made_.end()) continue;
+      auto results = moved(made->second, draw, chain - 1);
+      if (!results) return std::nullopt;
+      operands[k] = std::move((*results)[static_cast<size_t>(v->result)]);
+    }
+    std::vector<const Item*> pointers;
+    for (const Item& item : operands) pointers.push_back(&item);
+    return evaluate_moved(*run.op, pointers, run.bindings, draw);
+  }
+
   const Values& want_;
   Values* kept_;
+  std::unordered_map<const tensor::Value*, Run> made_;  // what nothing is known of
   std::unordered_map<uint32_t, const Item*> outputs_;
   std::unordered_map<uint32_t, size_t> times_;
 };

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "bisect/compare.h"
+#include "bisect/graph_check.h"
 #include "bisect/isolated.h"
 #include "bisect/small_data.h"
 #include "runtime/runtime.h"
@@ -398,6 +399,34 @@ graph(%x: i64[n]) {
   plant("");
   const auto found = bisect([&] { return tensor::parse_graph(model); }, {x}, {.threads = 1});
   EXPECT_FALSE(found) << text_of(*found);
+}
+
+// The same over several ops none of whose results the imported graph has: a quantized product is rounded in its own way.
+TEST(Bisect, ARoundingInFrontOfUnknownValuesIsNoFault) {
+  const auto before = tensor::parse_graph(R"(tensor_ir 1
+graph(%x: f32[4]) {
+  %a: i32[4] = compute [i0: 4] { cast<i32>(mul(load0[i0], 10.0:f32)) } (%x)
+  return %a as "a"
+}
+)");
+  const auto after = [](const char* factor) {
+    return tensor::parse_graph(fmt::format(R"(tensor_ir 1
+graph(%x: f32[4]) {{
+  %h: f32[4] = compute [i0: 4] {{ mul(load0[i0], {}:f32) }} (%x)
+  %i: i32[4] = compute [i0: 4] {{ cast<i32>(load0[i0]) }} (%h)
+  %a: i32[4] = compute [i0: 4] {{ mul(load0[i0], 1:i32) }} (%i)
+  return %a as "a"
+}}
+)",
+                                           factor));
+  };
+  Item x;
+  x.tensor = ir::Literal(DType::kF32, {4});
+  for (int64_t k = 0; k < 4; ++k) x.tensor.set(k, {.f = 0.3 * static_cast<double>(k + 1)});
+  Values want;
+  const std::vector<Item> outputs = run_reference(*before, {x}, nullptr, want);
+  EXPECT_FALSE(check_graph(*after("9.999999"), {x}, Values(), outputs, nullptr)) << "3, 6, 9 and 12 are ties";
+  EXPECT_TRUE(check_graph(*after("11.0"), {x}, Values(), outputs, nullptr));
 }
 
 // Values that a kernel rounds on its way to whole numbers: a result that lies near such a step may take it, however exact its operands are.
