@@ -53,6 +53,9 @@ void optimize(tensor::Graph& graph, const PassContext& context) {
   // Kernels that go over the same rows one after the other. After fusion, which settles what one kernel computes.
   // From here on: every Compute and every RowGroup is one kernel.
   run_pass("group_rows", tensor::group_rows, graph, context);
+  // Coordinates and weights of interpolations as tables. After fusion, which would take them back, and after rows were found. Not for GPUs, whose
+  // arithmetic costs less than a launch.
+  if (on_cpu) run_pass("hoist_repeated", tensor::hoist_repeated, graph, context);
   // Weights in the order in which kernels read them. After fusion, which asks for the plain form.
   run_pass("pack_weights", tensor::pack_weights, graph, context);
   run_pass("fold_constants", tensor::fold_constants, graph, context);

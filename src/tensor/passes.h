@@ -84,6 +84,10 @@ bool widen_rows(Graph& graph);
 //   requires: fused form. ensures: no group's inner values exist in memory; dear values that several of its ops need are computed once.
 bool group_rows(Graph& graph);
 
+// hoist_repeated: parts of a body that cost something and do not vary along axes of many elements, such as coordinates of an interpolation over all channels,
+//   as tensors of their own.
+bool hoist_repeated(Graph& graph);
+
 // pack_weights: constant operands of contractions as panels of kPackedColumns columns, contiguous in the order in which a register tile reads them.
 //   For dot products of bytes also what is not constant, in groups of four rows.
 //   requires: fused form (classification of contractions is not asked again). The packing Computes of constants are folded by fold_constants.
