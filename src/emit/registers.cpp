@@ -229,14 +229,17 @@ ptx::Pressure pressure_of(const thread::Kernel& kernel, const ir::Target& target
   return ptx::pressure_of(ptx::code_of(kernel, target.family == "cuda" ? target : other));
 }
 
-// Least absolute deviations over the kernels of docs/measured/registers.md: not all that is live at once stays in a register (addresses are made
-// again), not every load is moved as far up as it could, and some registers are the machine's own.
+// Fitted over the kernels of docs/measured/registers.md, to how many blocks a multiprocessor holds first: not all that is live at once stays in a register
+// (addresses are made again), not every load is moved as far up as it could, nothing is moved across a barrier, and some registers are the machine's own.
 int predicted_registers(const thread::Kernel& kernel, const ir::Target& target) {
   const ptx::Pressure p = pressure_of(kernel, target);
-  const double estimate = 4.06 + 0.63 * p.live - 0.61 * std::max(p.live - 64, 0) + 0.22 * p.uniform +
-                          0.61 * std::clamp(p.early - p.live, 0, 48) + 1.16 * std::min(p.repeated, 64) -
-                          0.90 * std::min(p.repeated, 16) + 3.71 * p.calls + 3.99 * p.meets +
-                          1.39 * std::log2(1.0 + p.addresses);
+  const int moved = std::max(p.early - p.live, 0), waiting = p.meets * std::min(p.live, 64);
+  const double estimate = 5.50 + 0.97 * p.live - 0.15 * std::max(p.live - 32, 0) + 0.15 * std::max(p.live - 80, 0) -
+                          0.96 * std::max(p.live - 132, 0) - 0.41 * waiting + 0.36 * std::min(p.uniform, 16) -
+                          0.12 * std::min(moved, 16) + 0.61 * std::min(moved, 48) + 0.05 * std::min(moved, 160) -
+                          0.83 * std::min(p.repeated, 8) + 0.33 * std::min(p.repeated, 24) +
+                          1.01 * std::min(p.repeated, 64) + 2.17 * p.calls + 5.65 * p.meets +
+                          (p.repeated > 0 ? 1.53 * p.meets : 0) + 0.27 * std::log2(1.0 + p.addresses);
   return std::clamp(static_cast<int>(std::lround(estimate)), 8, target.max_registers);
 }
 

@@ -27,6 +27,8 @@ class StepList {
     order_[at] = loop + "o";
     order_.insert(order_.begin() + static_cast<long>(at) + 1, loop + "i");
   }
+  /// What the loop at the place of `loop` is called from here on.
+  void rename(const std::string& loop, const std::string& name) { order_[find(loop)] = name; }
   /// Fuses `count` loops from number `first` on into one, called `name`.
   void fuse(size_t first, size_t count, const std::string& name) {
     for (size_t k = 1; k < count; ++k) {

@@ -201,6 +201,8 @@ class Fuser {
     if (cost.checked || cost.expensive) return sole && once;
     if (sole && once) return true;
     if (cost.weight > kCheapWeight || cost.loads > kCheapLoads) return false;
+    // Windows would read memory out of order, each element several times.
+    if (cost.transposes && c != nullptr && !c->reductions.empty()) return false;
     if (sole) return true;
     // Each consumer would read memory out of order.
     if (cost.transposes) return false;

@@ -8,11 +8,13 @@
 //
 // Where it begins: results of a contraction with constant weights that alone bring an axis, the channels, which is not the last. It goes on
 // through whatever has the same axis: pads, pooling, depthwise convolutions, sums, concatenations. Results that are only read in one piece
-// (by a reshape, as an output) stay as they are; one that is also read otherwise is copied back for those readers. Nothing is searched:
+// (by a reshape, as an output) stay as they are; one that is also read otherwise is copied back for those readers. Windows that nothing in front of them
+// has moved begin with a copy: two copies cost less than windows whose edges lie among the lanes. Nothing is searched:
 // a value is moved if its producer or an operand asks for it, so the pass is one walk in the order of execution.
 //
 // The reduction over the channels of an operand becomes the innermost one, and constants are laid out in the order in which the loops use them.
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -70,6 +72,7 @@ class ChannelMover {
       if (op.kind() == OpKind::kCompute) choose(op);
     });
     if (channels_.empty()) return false;
+    for (const Window& w : windows_) copy_image(w);
     std::vector<Op*> computes;
     for_each_op(graph_.body, [&](Op& op) {
       if (op.kind() == OpKind::kCompute) computes.push_back(&op);
@@ -102,16 +105,70 @@ class ChannelMover {
   }
 
   // ---- which axis of which values
-  void choose(const Op& op) {
+  void choose(Op& op) {
     ask_for_padding(op);
     const Value* v = op.result();
-    if (op.results.size() != 1 || !v->type.has_static_rank() || v->type.static_rank() < 3 || v->contents ||
-        by_element_.count(v) == 0)
-      return;
+    if (op.results.size() != 1 || !v->type.has_static_rank() || v->type.static_rank() < 3 || v->contents) return;
     const Compute& c = *op.as<Compute>();
-    int axis = channels_of_weights(op, c);
-    if (axis < 0) axis = channels_of_operands(op, c);
-    if (axis >= 0 && is_worth_moving(c, axis)) channels_[v] = axis;
+    if (by_element_.count(v) != 0) {
+      int axis = channels_of_weights(op, c);
+      if (axis < 0) axis = channels_of_operands(op, c);
+      if (axis >= 0 && is_worth_moving(c, axis)) channels_[v] = axis;
+    }
+    if (channels_.count(v) != 0) return;
+    if (const auto window = window_of(op, c)) {
+      windows_.push_back(*window);
+      channels_[v] = window->axis;
+    }
+  }
+
+  /// A reduction over windows of the one operand that is no constant, but for convolutions, whose loops find the edges outside.
+  struct Window {
+    Op* op;
+    int slot, axis, channels;  // the axis of the result that has the channels, and the operand's
+  };
+  std::optional<Window> window_of(Op& op, const Compute& c) const {
+    if (c.reductions.empty() || classify(c).kind == ComputeClass::kContraction) return std::nullopt;
+    Window w{&op, -1, -1, -1};
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      if (is_constant(op.operands[k])) continue;
+      if (w.slot >= 0 || channels_.count(op.operands[k]) != 0) return std::nullopt;
+      w.slot = static_cast<int>(k);
+    }
+    bool in_windows = false;
+    for (Scalar load : loads_of(op)) {
+      if (load->slot != w.slot) continue;
+      for (size_t p = 0; p < load->args.size(); ++p) {
+        const Expr index = ir::as_expr(load->args[p]);
+        if (!index) return std::nullopt;
+        const auto axis = std::find_if(c.axes.begin(), c.axes.end(), [&](const Axis& a) { return a.var == index; });
+        const int d = static_cast<int>(axis - c.axes.begin());
+        if (w.axis < 0 && axis != c.axes.end() && is_worth_moving(c, d)) w.axis = d, w.channels = static_cast<int>(p);
+        const bool slides = std::any_of(c.axes.begin(), c.axes.end(), [&](const Axis& a) {
+          return a.var != index && symbolic::depends_on(index, a.var);
+        });
+        in_windows |= slides && std::any_of(c.reductions.begin(), c.reductions.end(),
+                                            [&](const Axis& r) { return symbolic::depends_on(index, r.var); });
+      }
+    }
+    if (w.axis < 0 || !in_windows) return std::nullopt;
+    // Every read is of the result's own channel.
+    for (Scalar load : loads_of(op)) {
+      if (load->slot != w.slot) continue;
+      for (size_t p = 0; p < load->args.size(); ++p) {
+        const bool own = static_cast<int>(p) == w.channels;
+        const Expr index = ir::as_expr(load->args[p]), var = c.axes[static_cast<size_t>(w.axis)].var;
+        if (own ? index != var : symbolic::depends_on(index, var)) return std::nullopt;
+      }
+    }
+    return w;
+  }
+  void copy_image(const Window& w) {
+    Value*& image = w.op->operands[static_cast<size_t>(w.slot)];
+    std::vector<size_t> order(image->type.extents.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    image = insert_transpose(*w.op, image, order);
+    channels_[image] = w.channels;
   }
 
   static bool is_worth_moving(const Compute& c, int axis) {
@@ -334,6 +391,7 @@ class ChannelMover {
   std::unordered_set<const Value*> by_element_;
   std::unordered_map<const Value*, int> readers_;
   std::unordered_map<const Value*, int> channels_;  // values to move, and the axis that goes last
+  std::vector<Window> windows_;
 };
 
 }  // namespace

@@ -75,6 +75,28 @@ def test_padding_is_copied_for_its_reader(folder):
     check(folder, nodes, {"w0": weights(rng, 16, 33, 3, 2), "flat": np.array([0, 16, -1])}, ["y"], channels=33)
 
 
+def test_windows_alone(folder):
+    # No convolution asks for another order: pools of an input, of a value that is read otherwise as well, with edges, of one dimension.
+    rng = np.random.default_rng(8)
+    edges = {"kernel_shape": [3, 5], "pads": [1, 2, 1, 2]}
+    nodes = [h.node("MaxPool", "x", "most", **edges), h.node("AveragePool", "x", "mean", count_include_pad=1, strides=[2, 1], **edges),
+             h.node("AveragePool", "most", "both", **edges), h.node("Add", "most x", "sum"), h.node("LpPool", "sum", "norm", **edges)]
+    for channels in (16, 19, 5):
+        check(folder, nodes, {}, ["most", "mean", "both", "sum", "norm"], channels=channels, sizes=[s for s in SIZES if s[0]])
+    nodes = [h.node("Transpose", "x", "t", perm=[0, 2, 1]), h.node("MaxPool", "t", "y", kernel_shape=[4], strides=[2])]
+    check(folder, nodes, {}, ["y"], channels=30, dims=("n", None), sizes=[(2, 20), (1, 17)])
+
+
+def test_depthwise_at_every_width(folder):
+    rng = np.random.default_rng(9)
+    sizes = [(1, 2, width) for width in range(1, 34)] + [(2, 3, 56), (1, 1, 61)]
+    for channels, taps, stride in ((16, 3, 1), (24, 5, 2), (33, 7, 1), (96, 7, 1)):
+        constants = {"w0": weights(rng, channels, 3, 1, 1), "w1": weights(rng, channels, 1, taps, taps), "b1": h.normal(rng, channels), "w2": weights(rng, 16, channels, 1, 1)}
+        nodes = [h.node("Conv", "x w0", "c0"), h.node("Conv", "c0 w1 b1", "c1", group=channels, pads=[taps // 2] * 4, strides=[stride] * 2), h.node("Relu", "c1", "r1"),
+                 h.node("Conv", "r1 w2", "c2"), h.node("Relu", "c2", "y")]
+        check(folder, nodes, constants, ["c1", "y"] if channels == 24 else ["y"], sizes=sizes)
+
+
 def test_enlarged_again(folder):
     rng = np.random.default_rng(4)
     constants = {"w0": weights(rng, 16, 3, 3, 3), "w1": weights(rng, 16, 18, 2, 2), "w2": weights(rng, 4, 34, 1, 1), "scales": np.array([1, 1, 2, 2], np.float32)}
