@@ -6,6 +6,8 @@
 #include "compile/pass.h"
 #include "loop/passes.h"
 #include "loop/phases.h"
+#include "loop/transform.h"
+#include "lower/loop_to_thread.h"
 #include "schedule/gpu_phases.h"
 #include "support/error.h"
 
@@ -122,8 +124,30 @@ lower::LoweredKernel lower_step(const tensor::Op& op, uint32_t phase, const ir::
   return whole;
 }
 
+namespace {
+
+/// Whether what a block always keeps in shared memory is not more than a kernel may have.
+bool has_room(const loop::Kernel& naive, const schedule::GpuVersion& v, const ir::Target& target) {
+  const loop::Kernel scheduled = loop::apply_schedule(schedule::with_known(naive, v.known), v.schedule);
+  int64_t local = 0;
+  for (size_t k = static_cast<size_t>(naive.arguments); k < scheduled.buffers.size(); ++k) {
+    int64_t bytes = static_cast<int64_t>(ir::byte_size(scheduled.buffers[k].dtype));
+    for (symbolic::Expr e : scheduled.buffers[k].extents) bytes *= e.is_constant() ? e.constant() : 0;
+    local += bytes;
+  }
+  if (local <= target.static_shared) return true;
+  const thread::Kernel threads =
+      lower::lower_to_thread(loop::simplify(scheduled), target, v.block, 64, v.rows_in_global);
+  return thread::static_shared_bytes(threads) <= target.static_shared;
+}
+
+}  // namespace
+
 std::vector<GpuKernelVersion> gpu_kernel_versions(const loop::Kernel& naive, const ir::Target& target) {
-  const std::vector<schedule::GpuVersion> versions = schedule::choose_gpu_versions(naive, target);
+  std::vector<schedule::GpuVersion> versions = schedule::choose_gpu_versions(naive, target);
+  const auto last = versions.end() - 1;
+  versions.erase(std::remove_if(versions.begin(), last, [&](const auto& v) { return !has_room(naive, v, target); }),
+                 last);
   std::vector<GpuKernelVersion> choices;
   // (Rows that are too long for shared memory have a version of their own, the last one.)
   // Where indices of 32 bits are cheaper, all versions have them, behind a guard; one with 64 bits serves what is larger.

@@ -22,9 +22,9 @@ using symbolic::Expr;
 namespace {
 
 constexpr int kBlock = 256;
-constexpr int kVector = 4;   // elements of an access
-constexpr int kDepth = 16;   // terms of a sum that go through shared memory together
-constexpr int kQueries = 4;  // of a thread
+constexpr int kVector = 4;          // elements of an access
+constexpr int kDepths[] = {16, 8};  // terms of a sum that go through shared memory together
+constexpr int kQueries = 4;         // of a thread
 
 struct Tile {
   int queries, keys;  // of a block
@@ -54,6 +54,11 @@ class AttentionTiles {
     std::vector<GpuVersion> versions;
     std::optional<GpuVersion> in_global;
     for (const Tile& tile : kTiles) {
+      // Wide heads leave room for a few terms only.
+      for (const int depth : kDepths) {
+        depth_ = depth;
+        if (fixed_shared_bytes(tile) <= target_.static_shared) break;
+      }
       GpuVersion v{steps(tile, loop::loop_name(queries->var)), kBlock, {}};
       if (v.schedule.empty() || !is_legal(kernel_, v)) return {};
       const std::string reason = fmt::format("{} queries a block, {} keys at a time: ", tile.queries, tile.keys);
@@ -79,6 +84,13 @@ class AttentionTiles {
   }
 
  private:
+  /// Of a tile's queries, of the keys and values at hand, and of the partial results of rows; the scores come to that.
+  int64_t fixed_shared_bytes(const Tile& t) const {
+    const int64_t terms = products_[0].terms.extent.constant(), columns = products_[1].points.extent.constant();
+    const int64_t element = static_cast<int64_t>(ir::byte_size(kernel_.buffers[products_[0].row->slot].dtype));
+    const int64_t rows = static_cast<int64_t>(reductions_of_rows().size()) * (kBlock + t.queries);
+    return (t.queries * terms + depth_ * (t.keys + columns) + rows) * element;
+  }
   /// A part of a factor in shared memory: neighbouring threads copy neighbours in memory.
   void copy(StepList& steps, const char* name, int64_t row) const {
     const bool whole = row % kVector == 0;
@@ -171,7 +183,7 @@ class AttentionTiles {
       steps.step(each);
     keep(steps, "keys_mine", key, "kq", "cq kv", kVector);
     keep(steps, "query_mine", static_cast<size_t>(scores.row->slot), "kv", "qv", kQueries);
-    copy(steps, "key", scores.terms.extent.constant() % kVector == 0 ? kDepth : 1);
+    copy(steps, "key", scores.terms.extent.constant() % kVector == 0 ? depth_ : 1);
     for (const char* each : {"thread products", "unroll cq", "unroll kv"}) steps.step(each);
     steps.step(fmt::format("vectorize qv {}", kQueries));
   }
@@ -213,11 +225,11 @@ class AttentionTiles {
         parts += " " + r + "_o";
       }
       steps.step(fmt::format("split {0} {1} -> {0}o {0}i clamped", keys, t.keys));
-      const bool is_whole = scores.terms.extent.constant() % kDepth == 0;
-      steps.step(fmt::format("split {} {} -> ko ki {}", loop::loop_name(scores.terms.var), kDepth,
+      const bool is_whole = scores.terms.extent.constant() % depth_ == 0;
+      steps.step(fmt::format("split {} {} -> ko ki {}", loop::loop_name(scores.terms.var), depth_,
                              is_whole ? "exact" : "zeros"));
       steps.step(fmt::format("sink {}i", keys));
-      steps.step(fmt::format("split {} {} -> wo wi zeros", loop::loop_name(results.terms.var), kDepth));
+      steps.step(fmt::format("split {} {} -> wo wi zeros", loop::loop_name(results.terms.var), depth_));
       steps.step(fmt::format("sink {}", columns));
       steps.move(query, form_.outer.size() - 1);
       steps.split(query, t.queries, "clamped");
@@ -246,6 +258,7 @@ class AttentionTiles {
   const ir::Target& target_;
   const NestForm& form_;
   const std::vector<Product> products_;
+  int depth_ = kDepths[0];
 };
 
 }  // namespace

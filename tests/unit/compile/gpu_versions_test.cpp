@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <iostream>
 #include <random>
 
+#include "compile/kernel_stages.h"
 #include "ir/scalar.h"
 #include "loop/passes.h"
 #include "loop/phases.h"
@@ -440,6 +442,27 @@ TEST_P(GpuVersions, PartsRunSideBySide) {
     const loop::Kernel text = loop::parse_kernel(loop::print(kernel));
     for (const schedule::GpuVersion& v : schedule::choose_gpu_versions(text, target()))
       EXPECT_GE(threads_of(text, v, params) * kResultsOfThread, results) << v.schedule;
+  }
+}
+
+// Kernels with more than a block may always have do not load. Heads of 256 and 512 come near it and beyond.
+TEST(GpuKernels, StaticSharedMemoryIsThere) {
+  for (const char* width : {"128", "256", "512", "1024"}) {
+    std::string text = kAttention;
+    for (const char* narrow : {"24", "20"})
+      for (size_t at = text.find(narrow); at != std::string::npos; at = text.find(narrow, at + std::strlen(width)))
+        text.replace(at, std::strlen(narrow), width);
+    for (const char* name : {"cuda:sm_75", "cuda:sm_90a", "hip:gfx942", "opencl"}) {
+      const ir::Target& target = ir::find_target(name);
+      for (const compile::GpuKernelVersion& v : compile::gpu_kernel_versions(loop::parse_kernel(text), target)) {
+        const loop::Kernel fresh = loop::parse_kernel(text);
+        const loop::Kernel scheduled =
+            loop::apply_schedule(schedule::with_known(fresh, v.version.known), v.version.schedule);
+        const thread::Kernel threads = lower::lower_to_thread(loop::simplify(scheduled), target, v.version.block,
+                                                              v.index_bits, v.version.rows_in_global);
+        EXPECT_LE(thread::static_shared_bytes(threads), target.static_shared) << name << ", heads of " << width;
+      }
+    }
   }
 }
 
