@@ -118,6 +118,7 @@ Versions proposals(const loop::Kernel& kernel, const NestForm& form) {
   if (kernel.kernel_class == "scatter") return {{"", {}}};
   if (kernel.kernel_class == "attention") return schedule_attention(kernel, form);
   if (kernel.kernel_class == "rows") return schedule_rows(kernel, form);
+  if (kernel.kernel_class == "scan") return schedule_scan(kernel, form);
   using Scheduler = Versions (*)(const loop::Kernel&, const NestForm&);
   constexpr Scheduler kSchedulers[] = {schedule_contraction, schedule_reduction, schedule_map};
   if (form.matches)

@@ -50,6 +50,7 @@ bool apply_or_leave_out_hints(Version& version, const KernelSource& anew, std::v
 
 Versions schedule_rows(const loop::Kernel& kernel, const NestForm& form);         // for kernels of class "rows"
 Versions schedule_attention(const loop::Kernel& kernel, const NestForm& form);    // for kernels of class "attention"
+Versions schedule_scan(const loop::Kernel& kernel, const NestForm& form);         // for kernels of class "scan"
 Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form);  // none: not this form
 Versions schedule_reduction(const loop::Kernel& kernel, const NestForm& form);
 Versions schedule_map(const loop::Kernel& kernel, const NestForm& form);
