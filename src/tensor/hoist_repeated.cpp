@@ -111,16 +111,30 @@ class Hoister {
     return k;
   }
 
+  /// An index with a division by what only the call knows, in a form that loops do not take apart: a reflection.
+  static bool is_costly(Scalar x) {
+    if (x->kind != ScalarKind::kIndex) return false;
+    bool divides = false, chooses = false;
+    symbolic::visit(x->index, [&](Expr e) {
+      const symbolic::ExprKind kind = e.kind();
+      divides |=
+          (kind == symbolic::ExprKind::kFloorDiv || kind == symbolic::ExprKind::kMod) && !e.args()[1].is_constant();
+      chooses |=
+          kind == symbolic::ExprKind::kMin || kind == symbolic::ExprKind::kMax || kind == symbolic::ExprKind::kSelect;
+    });
+    return divides && chooses;
+  }
+
   static int weight(Scalar root) {
     int sum = 0;
-    ir::visit(root, [&](Scalar x) { sum += weight_of_node(x); });
+    ir::visit(root, [&](Scalar x) { sum += is_costly(x) ? kLeastWeight : weight_of_node(x); });
     return sum;
   }
 
   void find(Scalar x) {
     if (!visited_.insert({x.node(), true}).second) return;
     const Known k = known(x);
-    const bool computes = x->kind == ScalarKind::kOp || x->kind == ScalarKind::kCast;
+    const bool computes = x->kind == ScalarKind::kOp || x->kind == ScalarKind::kCast || is_costly(x);
     if (computes && k.may_move && k.axes != 0 && times(k.axes) >= kLeastTimes && weight(x) >= kLeastWeight &&
         parts_.size() < kMostTables) {
       parts_.push_back(x);

@@ -36,6 +36,17 @@ TEST_F(HoistRepeatedTest, CoordinatesAndWeightsOfEachAxis) {
   check(hoist_repeated, {1, 4, 3}, false);
 }
 
+TEST_F(HoistRepeatedTest, Reflections) {
+  Value* x = input("x", DType::kF32, {dim("n"), number(32), dim("w")});
+  const Expr w = x->type.extents[2];
+  output(b.map({x->type.extents[0], number(32), w + 6}, [&](Body& body) {
+    const Expr there = symbolic::mod(body.i[2] - 3, w * 2 - 2);
+    return body.load(x, {body.i[0], body.i[1], symbolic::min(there, w * 2 - 2 - there)});
+  }));
+  check(hoist_repeated, {2, 9});
+  EXPECT_EQ(count(OpKind::kCompute), 2) << print(graph);
+}
+
 TEST_F(HoistRepeatedTest, OfReductions) {
   Value* x = input("x", DType::kF32, {dim("n"), number(32), dim("k")});
   Value* scale = input("scale", DType::kF32, {x->type.extents[2]});
