@@ -162,6 +162,7 @@ Expr loop_var(ir::Context& context, const std::string& name, Expr extent);
 /// Text: complete and parseable; also the key under which equal kernels are shared (with `anonymous`: name and messages left out, and
 /// variables, parameters and buffers renamed in order of appearance).
 std::string print(const Kernel& kernel, bool anonymous = false);
+/// A UserError says what is wrong with the text, or which rule of `verify` the kernel breaks.
 Kernel parse_kernel(const std::string& text);
 void verify(const Kernel&
                 kernel);  // InternalError: undefined symbols, slots, dtypes, a parallel loop that is not outermost, ...

@@ -2,6 +2,7 @@
 // The grammar is in text.cpp.
 #include "ir/kernel_reader.h"
 #include "loop/loop_ir.h"
+#include "support/error.h"
 
 namespace stax::loop {
 
@@ -161,6 +162,15 @@ class Parser : ir::KernelReader {
 
 }  // namespace
 
-Kernel parse_kernel(const std::string& text) { return Parser(text).run(); }
+Kernel parse_kernel(const std::string& text) {
+  Kernel kernel = Parser(text).run();
+  try {
+    verify(kernel);
+  } catch (const InternalError& broken) {
+    // Of a text it is the text that is wrong.
+    user_error("{}", broken.what());
+  }
+  return kernel;
+}
 
 }  // namespace stax::loop

@@ -152,6 +152,7 @@ void GraphReader::parse_symbol() {
   lexer_.expect(",");
   info.range.hi = lexer_.accept("greatest") ? symbolic::kPosInf : lexer_.expect_integer();
   lexer_.expect("]");
+  if (info.range.lo > info.range.hi) lexer_.error_at(token, "the range of {} is empty", info.name);
   if (lexer_.accept("multiple")) info.multiple = lexer_.expect_integer();
   if (info.multiple < 1) lexer_.error_at(token, "a multiple is positive");
   if (symbols_.contains(token.text)) lexer_.error_at(token, "symbol '{}' is declared twice", token.text);

@@ -212,6 +212,7 @@ TEST_F(TextTest, DamagedTextIsTheUsersFault) {
 
 TEST_F(TextTest, ErrorsNameLineAndColumn) {
   const auto message = [](const std::string& text) { return message_of([&] { parse_graph(text); }); };
+  EXPECT_NE(message("tensor_ir 1\nsymbol n: dim [12, 4]\n").find("the range of n is empty"), std::string::npos);
   EXPECT_NE(message("tensor_ir 1\ngraph() {\n  %0: f32[] = nothing (%1)\n return }").find(":3:"), std::string::npos);
   EXPECT_NE(message("tensor_ir 1\ngraph() {\n  %0: f32[n] = constant {1}\n return }").find("no symbol 'n'"),
             std::string::npos);
