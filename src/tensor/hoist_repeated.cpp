@@ -35,6 +35,8 @@ constexpr int64_t kLeastTimes = 8, kUnknownExtent = 8;
 // A kernel more takes longer than that many points.
 constexpr int64_t kFewPoints = 4096;
 constexpr size_t kMostTables = 12;
+// Points of a window along one axis.
+constexpr int64_t kFewTaps = 64;
 
 using Axes = uint64_t;  // a set, as bits
 
@@ -66,6 +68,14 @@ class Hoister {
       n = symbolic::saturating_mul(n, all_[k].extent.is_constant() ? all_[k].extent.constant() : kUnknownExtent);
     }
     return n;
+  }
+
+  /// Whether a table over these axes is no larger than what exists anyway: what is reduced over many points need not fit into memory.
+  bool is_small(Axes varying) const {
+    if ((varying & (varying - 1)) == 0) return true;
+    for (size_t k = compute_.axes.size(); k < all_.size(); ++k)
+      if ((varying >> k & 1) != 0 && all_[k].extent.range().hi > kFewTaps) return false;
+    return true;
   }
 
   Axes axes_of(Expr e) const {
@@ -135,8 +145,8 @@ class Hoister {
     if (!visited_.insert({x.node(), true}).second) return;
     const Known k = known(x);
     const bool computes = x->kind == ScalarKind::kOp || x->kind == ScalarKind::kCast || is_costly(x);
-    if (computes && k.may_move && k.axes != 0 && times(k.axes) >= kLeastTimes && weight(x) >= kLeastWeight &&
-        parts_.size() < kMostTables) {
+    if (computes && k.may_move && k.axes != 0 && times(k.axes) >= kLeastTimes && is_small(k.axes) &&
+        weight(x) >= kLeastWeight && parts_.size() < kMostTables) {
       parts_.push_back(x);
       return;
     }

@@ -57,6 +57,17 @@ TEST_F(HoistRepeatedTest, OfReductions) {
   EXPECT_EQ(count(OpKind::kCompute), 2) << print(graph);
 }
 
+// What goes over pairs of many points never exists.
+TEST_F(HoistRepeatedTest, PairsOfAReductionStay) {
+  Value* x = input("x", DType::kF32, {dim("n")});
+  Value* y = input("y", DType::kF32, {dim("m")});
+  Value* z = input("z", DType::kF32, {number(32)});
+  output(b.reduce(Combiner::kMax, DType::kF32, {x->type.extents[0], number(32)}, {y->type.extents[0]}, [&](Body& body) {
+    return costly(body.load(x, {body.i[0]}) - body.load(y, {body.r[0]})) + body.load(z, {body.i[1]});
+  }));
+  check(hoist_repeated, {3, 7}, false);
+}
+
 // An element that a condition keeps from being read where there is none.
 TEST_F(HoistRepeatedTest, WhatIsNotEverywhereStays) {
   Value* x = input("x", DType::kF32, {dim("n"), number(32), dim("m")});
