@@ -12,6 +12,7 @@
 // axes, wherever the body needs it: one whose loads are not in bounds everywhere, or that may end the run with an error, stays.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "support/error.h"
 #include "symbolic/evaluate.h"
@@ -142,7 +143,7 @@ class Hoister {
   }
 
   void find(Scalar x) {
-    if (!visited_.insert({x.node(), true}).second) return;
+    if (!visited_.insert(x.node()).second) return;
     const Known k = known(x);
     const bool computes = x->kind == ScalarKind::kOp || x->kind == ScalarKind::kCast || is_costly(x);
     if (computes && k.may_move && k.axes != 0 && times(k.axes) >= kLeastTimes && is_small(k.axes) &&
@@ -201,7 +202,7 @@ class Hoister {
   std::vector<Axis> all_;
   std::vector<Scalar> parts_;
   std::unordered_map<const ir::ScalarNode*, Known> known_;
-  std::unordered_map<const ir::ScalarNode*, bool> visited_;
+  std::unordered_set<const ir::ScalarNode*> visited_;
   std::unordered_map<const ir::ScalarNode*, Scalar> replaced_;
 };
 
