@@ -323,14 +323,17 @@ std::string run_stage(const Stage& stage, const Way& way, const Call& call) {
   return {};
 }
 
-/// Whether the version may be launched for the call, and does anything.
-bool is_launched(const Way& way, const KernelCall& call) {
-  if (symbolic::evaluate(way.lowered.written, call.bindings) <= 0) return false;
+bool may_be_launched(const Way& way, const KernelCall& call) {
   if (!way.necessary) return true;
   const std::vector<int64_t> params = params_of(way, call);
   std::unordered_map<const symbolic::ExprNode*, int64_t> values;
   for (size_t k = 0; k < params.size(); ++k) values[way.lowered.kernel.params[k].node()] = params[k];
   return symbolic::evaluate(way.necessary, values) != 0;
+}
+
+/// Whether the version may be launched for the call, and does anything.
+bool is_launched(const Way& way, const KernelCall& call) {
+  return symbolic::evaluate(way.lowered.written, call.bindings) > 0 && may_be_launched(way, call);
 }
 
 /// The elementary function of the kernel whose table is wrong at one of some arguments, or none.
@@ -386,6 +389,25 @@ KernelChain::KernelChain(const Op& op, uint32_t version, const Machine& machine,
 KernelChain::~KernelChain() = default;
 
 uint32_t KernelChain::versions() const { return impl_->built.way->versions; }
+
+bool KernelChain::may_be_launched(const KernelCall& call) const {
+  return bisect::may_be_launched(*impl_->built.way, call);
+}
+
+std::string KernelChain::difference_of(const loop::Kernel& kernel, const KernelCall& call) const {
+  const Way& way = *impl_->built.way;
+  const std::vector<loop::Buffer>& want = way.lowered.kernel.buffers;
+  if (kernel.params.size() != way.lowered.kernel.params.size() || kernel.arguments != way.lowered.kernel.arguments)
+    return "it has other parameters";
+  for (size_t k = 0; k < way.lowered.arguments.size(); ++k)
+    if (kernel.buffers[k].dtype != want[k].dtype || kernel.buffers[k].written != want[k].written)
+      return "it has other buffers";
+  const Stage stage{"loop", "launch", {}, {}, [&](std::span<void* const> buffers, std::span<const int64_t> params) {
+                      loop::interpret(kernel, buffers, params);
+                    }};
+  const std::string what = run_stage(stage, way, Call(call, way));
+  return what.starts_with('?') ? std::string() : what;
+}
 
 std::optional<KernelFault> KernelChain::check(const KernelCall& call) const {
   const Way& way = *impl_->built.way;

@@ -44,6 +44,10 @@ class KernelChain {
   /// Whether a stage of the last level is wrong; false where the call is illegal.
   bool differs(const KernelCall& call) const;
   uint32_t versions() const;
+  /// Whether the version may be launched for the call: elsewhere it need not be right.
+  bool may_be_launched(const KernelCall& call) const;
+  /// What another kernel makes of the call that is not the op's; empty: nothing, or it takes too long.
+  std::string difference_of(const loop::Kernel& kernel, const KernelCall& call) const;
 
  private:
   struct Impl;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "bisect/step_check.h"
 #include "bisect/unwatched_run.h"
 #include "bisect/watched_run.h"
 #include "compile/kernel_stages.h"
@@ -44,11 +45,21 @@ void only_version(Program& program, uint32_t version) {
       if (!launch) continue;
       for (LaunchVersion v : launch->versions) {
         if (program.kernels[v.kernel].version != version) continue;
-        v.guard = kNone;
+        // Where it may not be launched, the last one is.
+        v.guard = v.necessary;
+        const LaunchVersion last = launch->versions.back();
         launch->versions = {v};
+        if (v.guard != kNone) launch->versions.push_back(last);
         break;
       }
     }
+}
+
+bool has_loops(const Program& program) {
+  return std::any_of(program.blocks.begin(), program.blocks.end(), [](const BlockSpec& block) {
+    return std::any_of(block.steps.begin(), block.steps.end(),
+                       [](const Step& step) { return std::holds_alternative<LoopStep>(step); });
+  });
 }
 
 class Attribution {
@@ -92,6 +103,10 @@ class Attribution {
       fault.level = "program", fault.pass = "plan_memory";
       return fault;
     }
+    if (s.seen == Seen::kOperands) {
+      of_what_is_read(fault, s);
+      return fault;
+    }
     WatchOptions stop = options_;
     stop.stop_at = s.number;
     const Watched at = watched(stop);
@@ -103,12 +118,19 @@ class Attribution {
     if (is_launch && at.operands.size() == op.operands.size() && !at.symbols.empty())
       fault.around = KernelCall{&op, at.operands, bindings_of(c_, at.symbols)};
     if (is_launch)
-      if (std::string wrong = launch_fault(std::get<LaunchStep>(step), op, s, at.symbols); !wrong.empty()) {
+      if (std::string wrong = launch_fault(std::get<LaunchStep>(step), op, s, at); !wrong.empty()) {
         fault.level = "program", fault.pass = "build_program", fault.detail = wrong;
+        fault.is_of_step = true;
         return fault;
       }
     if (s.seen == Seen::kExtents) {
       fault.level = "program", fault.pass = "build_program", fault.detail = "extents of values";
+      fault.is_of_step = true;
+      return fault;
+    }
+    if (std::string wrong = is_launch ? std::string() : step_fault(c_, s.block, s.step); !wrong.empty()) {
+      fault.level = "program", fault.pass = "build_program", fault.detail = wrong;
+      fault.is_of_step = true;
       return fault;
     }
     fault.level = "runtime";
@@ -119,6 +141,7 @@ class Attribution {
       if (watched(single).sighting.seen == Seen::kNothing)
         fault.pass = "thread_pool", fault.detail = "right with one thread";
     }
+    fault.is_of_step = fault.pass != "thread_pool";
     return fault;
   }
 
@@ -133,6 +156,30 @@ class Attribution {
     return fault;
   }
   Watched watched(const WatchOptions& options) const { return watch(c_, inputs_, want_, outputs_, options); }
+
+  /// A step is right about what it reads, which is wrong: it, or a step whose body it is in, reads something else than its op, or the runtime gives
+  /// it something else.
+  void of_what_is_read(ProgramFault& fault, const Sighting& s) const {
+    fault.is_of_step = true;
+    for (const tensor::Value* v : c_.origin.ops[s.block][s.step]->operands) {
+      if (std::string wrong = constant_fault(c_, *v); !wrong.empty()) {
+        fault.level = "program", fault.pass = "build_program", fault.detail = wrong;
+        fault.kernel.clear(), fault.version.reset();
+        return;
+      }
+    }
+    for (std::optional<StepAt> at = StepAt{s.block, s.step}; at; at = step_around(p_, at->block)) {
+      const Step& step = p_.blocks[at->block].steps[at->step];
+      fault.level = "runtime", fault.pass = std::string(name_of(step));
+      fault.source = c_.origin.ops[at->block][at->step]->source;
+      if (std::holds_alternative<LaunchStep>(step)) continue;
+      fault.kernel.clear(), fault.version.reset();
+      if (std::string wrong = step_fault(c_, at->block, at->step); !wrong.empty()) {
+        fault.level = "program", fault.pass = "build_program", fault.detail = wrong;
+        return;
+      }
+    }
+  }
 
   /// The kernel by itself.
   bool kernel_fault(ProgramFault& fault, const Op& op, const Sighting& s, const Watched& at) const {
@@ -171,8 +218,8 @@ class Attribution {
   }
 
   /// What the program gives to a launch that is not what its op says; empty if there is nothing.
-  std::string launch_fault(const LaunchStep& step, const Op& op, const Sighting& s,
-                           const std::vector<int64_t>& symbols) const {
+  std::string launch_fault(const LaunchStep& step, const Op& op, const Sighting& s, const Watched& at) const {
+    const std::vector<int64_t>& symbols = at.symbols;
     if (symbols.empty()) return {};
     const uint32_t kernel = s.kernel;
     const tensor::Bindings bindings = bindings_of(c_, symbols);
@@ -222,7 +269,13 @@ class Attribution {
         wrong = fmt::format("argument {} of the launch is {} instead of {}", j,
                             describe(*c_.origin.values[step.arguments[j]]), describe(*want));
     }
-    return wrong;
+    if (!wrong.empty() || at.operands.size() != op.operands.size()) return wrong;
+    const KernelCall call{&op, at.operands, bindings};
+    const KernelChain chain(op, p_.kernels[kernel].version, options_.machine, c_.origin.phases[s.block][s.step]);
+    if (!chain.may_be_launched(call)) return "the guard holds where the version is wrong";
+    if (const std::string other = chain.difference_of(k, call); !other.empty())
+      return fmt::format("the launch is of a kernel of another op, {}: {}", k.name, other);
+    return {};
   }
 
   const compile::Compiled& c_;
@@ -250,8 +303,21 @@ std::optional<ProgramFault> check_program(tensor::Graph& graph, const std::vecto
   } catch (const std::exception& e) {
     return building_fault(graph, e.what(), o.machine);
   }
-  if (o.version) only_version(*compiled.program, *o.version);
-  return Attribution(compiled, inputs, want, outputs, o.machine, o.threads > 0 ? o.threads : cores).run();
+  const auto check = [&] {
+    if (o.version) only_version(*compiled.program, *o.version);
+    return Attribution(compiled, inputs, want, outputs, o.machine, o.threads > 0 ? o.threads : cores).run();
+  };
+  std::optional<ProgramFault> fault = check();
+  // What a pass over the program has made of a step looks like what the program was built with.
+  if (fault && fault->is_of_step && has_loops(*compiled.program)) {
+    options.side_by_side = false;
+    compiled = compile::compile_optimized(graph, options);
+    if (const auto without = check(); !without || without->pass != fault->pass) {
+      fault->level = "program", fault->pass = "place_loops_side_by_side", fault->detail = "right without it";
+      fault->kernel.clear(), fault->version.reset(), fault->around.reset();
+    }
+  }
+  return fault;
 }
 
 }  // namespace stax::bisect

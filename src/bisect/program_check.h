@@ -24,6 +24,7 @@ struct ProgramFault {
   std::string schedule;
   std::optional<KernelCall> call;    // of the kernel at fault, made small
   SmallData data;                    // of its operands
+  bool is_of_step = false;           // what the program says of a step, or how it runs
   std::optional<KernelCall> around;  // of a kernel that is right: what is wrong may show with this call alone
 };
 

@@ -81,12 +81,21 @@ Compiled compile_optimized(tensor::Graph& graph, const CompileOptions& options) 
   Compiled compiled;
   // Lowers each op to naive loops, schedules them, and shares kernels of equal text.
   // From here on: a program of steps; no tensor IR.
-  run_step("build_program", [&] { compiled = build_program(graph, target); });
+  run_step("build_program", [&] {
+    compiled = build_program(graph, target);
+    program::verify(*compiled.program, program::Stage::kBuilt);
+  });
   // Before memory is planned: what loops that may run at the same time read has to live until the last of them is done.
-  run_step("place_loops_side_by_side", [&] { place_loops_side_by_side(*compiled.program, compiled.origin); });
+  run_step("place_loops_side_by_side", [&] {
+    if (!options.side_by_side || is_disabled("place_loops_side_by_side")) return;
+    place_loops_side_by_side(*compiled.program, compiled.origin);
+    program::verify(*compiled.program, program::Stage::kBuilt);
+  });
   // From here on: every value has a place, given as an expression of the shape.
-  run_step("plan_memory", [&] { plan_memory(*compiled.program); });
-  run_step("verify_program", [&] { program::verify(*compiled.program); });
+  run_step("plan_memory", [&] {
+    plan_memory(*compiled.program);
+    program::verify(*compiled.program, program::Stage::kPlaced);
+  });
   if (compiled.kernels.empty()) return compiled;  // steps without kernels run anywhere
   const ir::CodeFormat format = options.format.value_or(target.format);
   if (target.is_gpu && format != ir::CodeFormat::kThread) {

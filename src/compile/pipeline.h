@@ -22,6 +22,7 @@ struct CompileOptions {
   std::optional<ir::CodeFormat> format;  // of GPUs: instead of the target's own
   int threads = 1;
   const DiskCache* cache = nullptr;  // of images
+  bool side_by_side = true;          // loops that need nothing of each other may run at the same time
   PassContext passes;
 };
 

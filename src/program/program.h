@@ -222,8 +222,11 @@ std::vector<uint8_t> serialize(const Program& program);
 /// With an `owner`, who keeps the bytes, constants are views of them; without, copies.
 Program deserialize(std::span<const uint8_t> bytes, const std::string& name_for_messages,
                     const std::shared_ptr<void>& owner = nullptr);
-/// Every reference in range, every value made before it is used: InternalError from the compiler, UserError from deserialize.
-void verify(const Program& program);
+/// What is true of a program while it is compiled: it is built without places for values; memory is planned behind that.
+enum class Stage : uint8_t { kBuilt, kPlaced };
+/// Every reference in range, every value made before it is used; of placed programs also every expression computed before it is used: InternalError
+/// from the compiler, UserError from deserialize.
+void verify(const Program& program, Stage stage = Stage::kPlaced);
 bool is_program_file(std::span<const uint8_t> first_bytes);
 
 }  // namespace stax::program

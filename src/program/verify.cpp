@@ -9,11 +9,17 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const Program& p)
-      : p_(p), made_(p.values.size(), false), seen_(p.blocks.size(), false), computed_(p.exprs.nodes().size(), false) {}
+  Verifier(const Program& p, Stage stage)
+      : p_(p),
+        placed_(stage == Stage::kPlaced),
+        made_(p.values.size(), false),
+        seen_(p.blocks.size(), false),
+        computed_(p.exprs.nodes().size(), false) {}
 
   void run() {
-    STAX_ASSERT(p_.symbol_points.size() == p_.symbols.size(), "symbol points");
+    // Until memory is planned, symbols that are never defined are left out at the end.
+    STAX_ASSERT(placed_ ? p_.symbol_points.size() == p_.symbols.size() : p_.symbol_points.size() <= p_.symbols.size(),
+                "symbol points");
     const auto& nodes = p_.exprs.nodes();
     for (size_t n = 0; n < nodes.size(); ++n) {
       STAX_ASSERT(static_cast<uint8_t>(nodes[n].kind) <= static_cast<uint8_t>(symbolic::ExprKind::kSelect),
@@ -58,6 +64,7 @@ class Verifier {
     for (size_t v = 0; v < p_.values.size(); ++v) {  // no alias of itself, however long the chain
       if (p_.values[v].storage == Storage::kConstant) made_[v] = true;
       if (p_.values[v].storage == Storage::kAlias) STAX_ASSERT(p_.values[v].index < v, "alias of a later value");
+      STAX_ASSERT(placed_ || p_.values[v].storage != Storage::kArena, "%{} has a place before memory is planned", v);
       if (p_.values[v].storage == Storage::kArena) expr(p_.values[v].offset);
     }
     for (const InputSpec& i : p_.inputs) {
@@ -155,6 +162,7 @@ class Verifier {
     if (!made_[v]) made_[v] = true, made_list_.push_back(v);
   }
   void enter(const Segment& s) {
+    STAX_ASSERT(placed_ || (s.nodes.empty() && s.arena_bytes == kNone), "a segment is planned before memory is");
     for (ExprRef e : s.nodes) {
       expr(e);
       const symbolic::FlatNode& n = p_.exprs.nodes()[e];
@@ -167,7 +175,7 @@ class Verifier {
   }
   void computed_expr(ExprRef e) const {
     expr(e);
-    STAX_ASSERT(computed_[e], "expression {} is used before it is computed", e);
+    STAX_ASSERT(!placed_ || computed_[e], "expression {} is used before it is computed", e);
   }
   /// Extents that the runtime looks at.
   void sized(ValueRef v) const {
@@ -295,6 +303,7 @@ class Verifier {
   static constexpr size_t kMostAxes = 8;  // of a value of run-time rank
 
   const Program& p_;
+  const bool placed_;
   std::vector<bool> made_, seen_, computed_;
   std::vector<ValueRef> made_list_;  // in order, so that what a block makes can be taken back
   std::vector<ExprRef> computed_list_;
@@ -302,6 +311,6 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Program& program) { Verifier(program).run(); }
+void verify(const Program& program, Stage stage) { Verifier(program, stage).run(); }
 
 }  // namespace stax::program

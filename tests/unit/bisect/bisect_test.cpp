@@ -351,6 +351,72 @@ graph(%x: f32[n, 24]) {
   EXPECT_NE(found.what.find("element [0, 0]"), std::string::npos) << found.what;
 }
 
+// Two loops that need nothing of each other.
+constexpr const char* kTwoLoops = R"(tensor_ir 1
+symbol n: dim [0, 2147483647]
+graph(%x: f32[n, 24]) {
+  %k: i64[] = constant {5}
+  %j: i64[] = constant {4}
+  %a: f32[n, 24] = loop trip_count carried 1 (%k, %x) body(%i: i64[], %h: f32[n, 24]) {
+    %g: f32[n, 24] = compute [i0: n, i1: 24] { tanh(add(load0[i0, i1], load1[i0, 23 - i1])) } (%h, %h)
+    yield %g
+  }
+  %y: f32[n, 24] = compute [i0: n, i1: 24] { exp(load0[n - 1 - i0, i1]) } (%x)
+  %b: f32[n, 24] = loop trip_count carried 1 (%j, %y) body(%l: i64[], %p: f32[n, 24]) {
+    %q: f32[n, 24] = compute [i0: n, i1: 24] { sin(add(load0[i0, i1], load1[i0, 23 - i1])) } (%p, %p)
+    yield %q
+  }
+  return %a as "a", %b as "b"
+}
+)";
+
+// What a program says of a step that is right about what it reads.
+TEST(Bisect, WhatAProgramIsBuiltOfIsLookedAt) {
+  const char* const constants = R"(tensor_ir 1
+symbol n: dim [0, 2147483647]
+graph(%x: f32[n, 24]) {
+  %c: f32[4] = constant {1.0, 2.0, 3.0, 4.0}
+  %d: f32[4] = constant {5.0, 6.0, 7.0, 8.0}
+  %a: f32[n, 4] = compute [i0: n, i1: 4] { mul(load0[i0, i1], load1[i1]) } (%x, %c)
+  %e: f32[n, 4] = compute [i0: n, i1: 4] { add(load0[i0, 5 + i1], load1[i1]) } (%x, %d)
+  return %a as "a", %e as "e"
+}
+)";
+  const char* const product = R"(tensor_ir 1
+symbol n: dim [0, 2147483647]
+graph(%x: f32[n, 24]) {
+  %p: f32[n, n] = compute [i0: n, i1: n] sum<f32> [r0: 24] { mul(load0[i0, r0], load1[i1, r0]) } (%x, %x)
+  return %p as "p"
+}
+)";
+  const auto named = [](const char* model, const char* fault, const char* device, const char* detail) {
+    SCOPED_TRACE(fmt::format("{} on {}", fault, device));
+    const Finding found = finding_in(model, Model::rows(37, 5), fault, device);
+    EXPECT_EQ(found.pass, "build_program") << text_of(found);
+    EXPECT_EQ(found.level, "program") << text_of(found);
+    EXPECT_NE(found.detail.find(detail), std::string::npos) << text_of(found);
+  };
+  for (const char* device : {"cpu", "sim"}) {
+    named(constants, "constants mixed up", device, "the program's");
+    named(constants, "kernels mixed up", device, "a kernel of another op");
+    named(kTwoLoops, "loops mixed up", device, "of the loop is");
+  }
+  named(product, "a guard left out", "sim", "the guard");
+}
+
+// A pass over the program: what it breaks is no fault of the verifier behind it, nor of the steps that it leaves wrong.
+TEST(Bisect, PassesOverTheProgramAreNamed) {
+  for (const char* device : {"cpu", "sim"})
+    for (const char* fault : {"a loop placed in front of what it needs", "a loop placed with what another begins with",
+                              "a loop that is placed loses a trip"}) {
+      SCOPED_TRACE(fmt::format("{} on {}", fault, device));
+      const Finding found = finding_in(kTwoLoops, Model::rows(3, 5), fault, device);
+      EXPECT_EQ(found.pass, "place_loops_side_by_side") << text_of(found);
+      EXPECT_EQ(found.level, "program") << text_of(found);
+      EXPECT_EQ(found.repro.name, "place_loops_side_by_side");
+    }
+}
+
 // A pass that goes wrong with several ops at once: no op alone shows it, and the model is larger than those.
 TEST(Bisect, ThePassesReproIsAsManyOpsAsItTakes) {
   std::string weights;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compile/pipeline.h"
 #include "emit/emit.h"
 #include "emit/emit_gpu.h"
 #include "emit/native_compiler.h"
@@ -150,6 +151,55 @@ void alias_what_is_needed(program::Program& p) {
         return;
       }
     }
+}
+
+// A constant that has the numbers of another one like it.
+void mix_up_constants(program::Program& p) {
+  for (program::ValueSpec& v : p.values)
+    for (uint32_t other = 0; v.storage == program::Storage::kConstant && other < v.index; ++other)
+      if (p.constants[other].dtype() == v.dtype && p.constants[other].extents() == p.constants[v.index].extents()) {
+        v.index = other, ++count;
+        return;
+      }
+}
+
+template <class Step, class F>
+void for_each_step(program::Program& p, const F& f) {
+  for (program::BlockSpec& block : p.blocks)
+    for (program::Step& step : block.steps)
+      if (auto* each = std::get_if<Step>(&step)) f(*each);
+}
+
+// A launch of the kernel of one before it that takes as much.
+void mix_up_kernels(program::Program& p) {
+  std::vector<program::LaunchStep*> before;
+  for_each_step<program::LaunchStep>(p, [&](program::LaunchStep& launch) {
+    for (const program::LaunchStep* other : before) {
+      if (other->arguments.size() != launch.arguments.size() || other->params.size() != launch.params.size() ||
+          other->versions.size() != launch.versions.size())
+        continue;
+      for (size_t v = 0; v < launch.versions.size(); ++v) launch.versions[v].kernel = other->versions[v].kernel;
+      ++count;
+      break;
+    }
+    before.push_back(&launch);
+  });
+}
+
+// The first version anywhere, whatever it needs.
+void drop_guards(program::Program& p) {
+  for_each_step<program::LaunchStep>(p, [&](program::LaunchStep& launch) {
+    if (launch.versions.size() < 2 || launch.versions[0].necessary == program::kNone) return;
+    launch.versions.resize(1), ++count;
+    launch.versions[0].guard = launch.versions[0].necessary = program::kNone;
+  });
+}
+
+// All loops begin with what the first one begins with.
+void mix_up_loops(program::Program& p) {
+  std::vector<program::LoopStep*> loops;
+  for_each_step<program::LoopStep>(p, [&](program::LoopStep& loop) { loops.push_back(&loop); });
+  for (size_t k = 1; k < loops.size(); ++k) loops[k]->initial = loops[0]->initial, ++count;
 }
 
 }  // namespace
@@ -332,6 +382,34 @@ STAX_WRAP(const emit::NativeCompiler&, native_compiler, "_ZN4stax4emit15native_c
 STAX_WRAP(void, plan_memory, "_ZN4stax7compile11plan_memoryERNS_7program7ProgramE", (program::Program & p)) {
   real_plan_memory(p);
   if (is("a stale alias in the memory plan")) alias_what_is_needed(p);
+}
+STAX_WRAP(compile::Compiled, build_program, "_ZN4stax7compile13build_programERNS_6tensor5GraphERKNS_2ir6TargetE",
+          (tensor::Graph & graph, const ir::Target& target)) {
+  compile::Compiled compiled = real_build_program(graph, target);
+  if (is("constants mixed up")) mix_up_constants(*compiled.program);
+  if (is("kernels mixed up")) mix_up_kernels(*compiled.program);
+  if (is("a guard left out")) drop_guards(*compiled.program);
+  if (is("loops mixed up")) mix_up_loops(*compiled.program);
+  return compiled;
+}
+STAX_WRAP(void, place_loops_side_by_side,
+          "_ZN4stax7compile24place_loops_side_by_sideERNS_7program7ProgramERNS0_6OriginE",
+          (program::Program & p, compile::Origin& origin)) {
+  real_place_loops_side_by_side(p, origin);
+  for (program::BlockSpec& block : p.blocks)
+    for (size_t s = 1; s < block.steps.size(); ++s) {
+      auto* first = std::get_if<program::LoopStep>(&block.steps[s - 1]);
+      auto* second = std::get_if<program::LoopStep>(&block.steps[s]);
+      if (!first || !second || !first->beside_next) continue;
+      if (is("a loop placed in front of what it needs") && s >= 2) {
+        std::swap(block.steps[s - 2], block.steps[s - 1]), ++count;
+        std::swap(block.steps[s - 1], block.steps[s]);
+        return;
+      }
+      if (is("a loop placed with what another begins with")) std::swap(first->initial, second->initial), ++count;
+      if (is("a loop that is placed loses a trip"))
+        first->trip_count = second->trip_count = std::min(first->trip_count, second->trip_count), ++count;
+    }
 }
 STAX_WRAP(void, evaluator_run,
           "_ZNK4stax7runtime9Evaluator3runESt4spanIKjLm18446744073709551615EES2_IKlLm18446744073709551615EES2_"
