@@ -29,6 +29,9 @@ namespace stax::native {
 using ir::Scalar;
 using loop::Stmt;
 
+/// Whether `op` is more than a few instructions.
+bool is_costly(ir::ScalarOp op);
+
 class KernelEmitter {
  public:
   KernelEmitter(llvm::Module& module, const loop::Kernel& kernel, const std::string& entry, const Machine& machine);
@@ -117,10 +120,12 @@ class KernelEmitter {
   void update_lane_by_lane(const Place& place, const Contribution& c);
   llvm::Value* combine(loop::Combiner combiner, DType t, llvm::Value* a, llvm::Value* b);
 
-  // llvm_loops.cpp
+  // loops.cpp
+  void emit_serial(const loop::For& s);
   void emit_unrolled(const loop::For& s, int64_t count);
-  bool emit_byte_dot(const loop::For& s);               // llvm_byte_dot.cpp
-  void load_turned(const loop::For& s, int64_t count);  // llvm_turned.cpp
+  bool emit_rolled(const loop::For& s, int64_t count);  // rolled.cpp
+  bool emit_byte_dot(const loop::For& s);               // byte_dot.cpp
+  void load_turned(const loop::For& s, int64_t count);  // turned.cpp
   void transpose(std::vector<llvm::Value*>& rows);
   void emit_vector(const loop::For& s);
   bool can_vectorize(const loop::For& s);

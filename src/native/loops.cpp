@@ -62,6 +62,7 @@ void KernelEmitter::emit(const loop::For& s) {
     }
     case LoopKind::kUnrolled:
       if (emit_byte_dot(s)) return;
+      if (extent.is_constant() && emit_rolled(s, extent.constant())) return;
       if (extent.is_constant()) return emit_unrolled(s, extent.constant());
       break;
     case LoopKind::kVector:
@@ -75,6 +76,11 @@ void KernelEmitter::emit(const loop::For& s) {
     case LoopKind::kSerial: break;
   }
   if (extent.is_constant() && extent.constant() <= 1) return emit_unrolled(s, extent.constant());
+  emit_serial(s);
+}
+
+void KernelEmitter::emit_serial(const loop::For& s) {
+  const Expr extent = index_.resolve(s.extent);
   counted_loop(b_.getInt64(0), index_.value(extent), 1, !loops_.is_nonnegative(extent - 1), [&](Value* i) {
     index_.bind(s.var, i);
     loops_.push(s.var, extent);

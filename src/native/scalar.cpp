@@ -15,8 +15,6 @@ namespace stax::native {
 using ir::ScalarKind;
 using llvm::Value;
 
-namespace {
-
 bool is_costly(ScalarOp op) {
   switch (op) {
     case ScalarOp::kPow:
@@ -56,6 +54,8 @@ bool is_costly(ScalarOp op) {
   }
   STAX_UNREACHABLE();
 }
+
+namespace {
 
 // 0 or a float that is none of the smallest, which kernels take for 0.
 bool is_normal_float(double x) {

@@ -20,9 +20,9 @@ using symbolic::Expr;
 namespace {
 
 constexpr int64_t kColumns = 32;
-// Rows of the tile, smallest first: a few rows do not pay for a large tile's. Tiles of 6 and 7 are for row counts that leave much of the last tile
-// of 8 empty.
-constexpr int64_t kRows[] = {1, 4, 6, 7, 8};
+// Rows of the tile, smallest first: a few rows do not pay for a large tile's. Of many rows 12 read the columns least often; the others are for row
+// counts that leave much of the last tile empty.
+constexpr int64_t kRows[] = {1, 4, 6, 7, 8, 9, 12};
 constexpr int64_t kPointRows[] = {1, 4, 7, 8};
 constexpr int64_t kMostRows = 8;
 // Of no more columns than these, tiles of one vector and more rows.
