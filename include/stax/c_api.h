@@ -176,7 +176,7 @@ STAX_C_API int stax_has_compiler(void);
 STAX_C_API stax_status stax_load(const char* path, const stax_options* options, stax_model** model);
 STAX_C_API stax_status stax_load_bytes(const void* bytes, size_t size, const char* name, const stax_options* options,
                                        stax_model** model);
-/* Writes a `.stax` file. libstax only. */
+/* Writes a `.stax` file, complete or not at all. Missing folders are made. libstax only. */
 STAX_C_API stax_status stax_compile_to(const stax_model* model, const char* path);
 /* Results stay valid. NULL is allowed. */
 STAX_C_API void stax_model_free(stax_model* model);
@@ -200,7 +200,8 @@ STAX_C_API stax_statistics stax_get_statistics(const stax_model* model);
 STAX_C_API stax_status stax_run(const stax_model* model, const stax_dl_tensor* const* inputs, size_t count,
                                 stax_result** result);
 
-/* Into memory of the caller's, whose types and shapes must be exactly those of the results. */
+/* Into memory of the caller's, whose types and shapes must be exactly those of the results. Any strides under which each
+ * element of each output has memory of its own. */
 STAX_C_API stax_status stax_run_into(const stax_model* model, const stax_dl_tensor* const* inputs, size_t count,
                                      stax_dl_tensor* const* outputs, size_t output_count);
 

@@ -311,7 +311,7 @@ class STAX_API Model {
   /// The same from memory. External weights of an ONNX model are looked for beside `name`.
   static Model load_bytes(std::span<const std::byte> bytes, const std::string& name, const Options& options = {});
   /// Writes a `.stax` file that libstax and libstax_runtime load on any x86-64 machine with AVX2; complete or not at
-  /// all. [compiler]
+  /// all. Missing folders are made. [compiler]
   void compile_to(const std::string& path) const;
 
   const std::vector<Port>& inputs() const;

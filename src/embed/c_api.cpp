@@ -108,7 +108,7 @@ stax_dl_data_type dl_type_of(DType t) {
 DType dtype_of(const stax_dl_data_type& type, const std::string& where) {
   for (int k = 0; k <= static_cast<int>(DType::kF64); ++k) {
     stax_dl_data_type known = dl_type_of(static_cast<DType>(k));
-    if (known.code == type.code && known.bits == type.bits && type.lanes <= 1) return static_cast<DType>(k);
+    if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return static_cast<DType>(k);
   }
   fault(fmt::format("has elements of type code {}, {} bits, {} lanes, which Stax has not", type.code, type.bits,
                     type.lanes),

@@ -157,7 +157,7 @@ class GivenPlaces final : public Places {
       throw Error(ErrorKind::kUser,
                   fmt::format("memory for {} outputs is given, the model has {}", views.size(), model.outputs.size()),
                   model.place, "give one view for each of Model::outputs()");
-    std::vector<Range> ranges;
+    std::vector<Layout> layouts;
     for (size_t k = 0; k < views.size(); ++k) {
       const Port& port = model.outputs[k];
       const MutableTensorView& v = views[k];
@@ -173,13 +173,12 @@ class GivenPlaces final : public Places {
                     fmt::format("two of its elements meet: shape {}, strides [{}]", shape_text(v.shape),
                                 fmt::join(v.strides, ", ")),
                     model.output_places[k], "give strides under which each element has memory of its own");
-      Range range = dense ? range_of(v.shape, stax::byte_size(v.dtype), v.data, row_major(v.shape)) : Range{};
+      layouts.push_back({v.shape, dense ? row_major(v.shape) : v.strides, stax::byte_size(v.dtype), v.data});
       for (size_t other = 0; other < k; ++other)
-        if (ranges[other].meets(range))
+        if (meet(layouts[other], layouts[k]))
           throw Error(ErrorKind::kUser,
                       fmt::format("is given memory that output '{}' has too", model.outputs[other].name),
                       model.output_places[k], "give each output memory of its own");
-      ranges.push_back(range);
     }
   }
 
@@ -295,7 +294,8 @@ Model Model::load_bytes(std::span<const std::byte> bytes, const std::string& nam
 }
 
 void Model::compile_to(const std::string& path) const {
-  guarded(path, "check that the folder exists and may be written", [&] { embed::compile_to(*impl().engine, path); });
+  guarded(path, "check that the path can be written; missing folders are made",
+          [&] { embed::compile_to(*impl().engine, path); });
 }
 
 const std::vector<Port>& Model::inputs() const { return impl().inputs; }

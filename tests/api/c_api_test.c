@@ -63,6 +63,15 @@ static void test_dense(const char* folder) {
   wrong = in;
   wrong.strides = far;
   CHECK(stax_run(model, wrong_inputs, 1, &refused) == STAX_ERROR_USER && refused == NULL);
+  wrong = in;
+  for (int lanes = 0; lanes < 4; ++lanes) {
+    wrong.dtype.lanes = (uint16_t)lanes;
+    CHECK((stax_run(model, wrong_inputs, 1, &refused) == STAX_ERROR_USER) == (lanes != 1));
+    if (lanes == 1) stax_result_free(refused), refused = NULL;
+    if (lanes == 1) continue;
+    CHECK(strstr(stax_last_error_what(), "lanes") && strcmp(stax_last_error_where(), "input 'x'") == 0);
+    CHECK(strstr(stax_last_error_how(), "one lane") != NULL);
+  }
   int64_t meeting[2] = {1, 1};
   out.strides = meeting;
   CHECK(stax_run_into(model, inputs, 1, outputs, 1) == STAX_ERROR_USER);

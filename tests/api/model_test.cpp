@@ -200,6 +200,30 @@ TEST(Model, writes_strided_outputs) {
   EXPECT_EQ(m.statistics().copied_outputs, 1);
 }
 
+TEST(Model, outputs_may_lie_between_each_other_and_not_meet) {
+  Model m = load("nonzero.onnx");
+  const std::vector<float> x{0, 2, 0, 3, 4, 0};
+  std::vector<int64_t> memory(12, -1);
+  auto* floats = reinterpret_cast<float*>(memory.data());
+  // Six floats 16 bytes apart, three numbers of 8 bytes 32 bytes apart.
+  const auto run = [&](int64_t* where, Shape apart, Shape floats_apart) {
+    m.run({view(x.data(), {6})}, {view(where, {1, 3}, std::move(apart)), view(floats, {6}, std::move(floats_apart))});
+  };
+  run(memory.data() + 1, {12, 4}, {4});
+  for (size_t k = 0; k < 6; ++k) EXPECT_EQ(floats[4 * k], x[k] + 1) << k;
+  EXPECT_EQ((std::vector<int64_t>{memory[1], memory[5], memory[9]}), (std::vector<int64_t>{1, 3, 4}));
+  EXPECT_EQ((std::vector<int64_t>{memory[3], memory[7], memory[11]}), (std::vector<int64_t>{-1, -1, -1}));
+  const auto refused = [&](int64_t* where, Shape apart, Shape floats_apart, const char* problem) {
+    const Error e = error_of([&] { run(where, apart, floats_apart); });
+    EXPECT_TRUE(e.kind() == ErrorKind::kUser && has(e.problem(), problem) && has(e.how(), "memory of its own"))
+        << e.what();
+  };
+  refused(memory.data() + 2, {12, 4}, {4}, "is given memory that output 'where' has too");
+  refused(memory.data() + 1, {12, 3}, {4}, "is given memory that output 'where' has too");
+  refused(memory.data() + 1, {12, 4}, {0}, "two of its elements meet");
+  refused(memory.data() + 1, {12, 0}, {4}, "two of its elements meet");
+}
+
 TEST(Model, allocation_callback_gets_shapes_that_data_decides) {
   Model m = load("nonzero.onnx");
   std::vector<float> x{0, 2, 0, 3, 4, 0};
@@ -328,9 +352,14 @@ TEST(Model, compiled_file_gives_the_same) {
     EXPECT_EQ(std::filesystem::file_size(path + ".again"), bytes.size());
   }
   EXPECT_TRUE(has(error_of([&] { Model::load(path, {.dims = {{"batch", {1, 2}}}}); }).what(), "compiled"));
-  EXPECT_TRUE(has(error_of([&] { m.compile_to(path + "/below.stax"); }).what(), path));  // a file is no folder
+  // Folders that are missing are made; a file is none.
+  m.compile_to(path + ".folders/of/two.stax");
+  EXPECT_EQ(Model::load(path + ".folders/of/two.stax").inputs().size(), m.inputs().size());
+  const Error below = error_of([&] { m.compile_to(path + "/below.stax"); });
+  EXPECT_TRUE(has(below.what(), path) && has(below.how(), "folders")) << below.what() << ": " << below.how();
   std::filesystem::remove(path);
   std::filesystem::remove(path + ".again");
+  std::filesystem::remove_all(path + ".folders");
 }
 
 TEST(Model, loads_from_memory_and_on_the_loop_device) {
