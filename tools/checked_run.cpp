@@ -81,12 +81,12 @@ int CheckedRun::explain() const {
                  first.inputs.c_str(), model_.c_str());
     return kFault;
   }
-  if (device_ == "loop") {
+  if (machine_.device == "loop") {
     std::fprintf(stderr, "stax: `stax bisect %s --inputs %s` says where\n", model_.c_str(), first.inputs.c_str());
     return kFault;
   }
   const auto source = [this] { return session::load_graph(model_, dims_); };
-  if (const auto finding = bisect::bisect(source, first.items, {.threads = threads_, .device = device_}))
+  if (const auto finding = bisect::bisect(source, first.items, machine_))
     report_finding(first.file, *finding);
   else
     std::fprintf(stderr,

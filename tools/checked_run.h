@@ -4,14 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "bisect/bisect.h"
 #include "session/session.h"
 
 namespace stax::tool {
 
 class CheckedRun {
  public:
-  CheckedRun(std::string model, std::string device, int threads, std::map<std::string, frontend::DimRange> dims)
-      : model_(std::move(model)), device_(std::move(device)), threads_(threads), dims_(std::move(dims)) {}
+  CheckedRun(std::string model, bisect::BisectOptions machine, std::map<std::string, frontend::DimRange> dims)
+      : model_(std::move(model)), machine_(std::move(machine)), dims_(std::move(dims)) {}
   /// Sets the session's alarm. This object must outlive the session's calls.
   void listen(session::SessionOptions& options);
   void attach(const session::Session& session) { session_ = &session; }
@@ -29,8 +30,8 @@ class CheckedRun {
   };
   void alarm(const runtime::Mismatch& mismatch);
 
-  std::string model_, device_;
-  int threads_;
+  std::string model_;
+  bisect::BisectOptions machine_;
   std::map<std::string, frontend::DimRange> dims_;
   const session::Session* session_ = nullptr;
   std::string file_;

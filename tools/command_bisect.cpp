@@ -16,7 +16,7 @@ constexpr int kFault = 70;
 struct BisectCommand {
   std::string model;
   std::vector<std::string> inputs, dims;
-  std::string device = "cpu";
+  std::string device = "cpu", emit;
   int threads = 0;
 };
 
@@ -31,7 +31,7 @@ int bisect_command(const BisectCommand& o) {
   for (const std::string& file : o.inputs) {
     const auto arrays = session::read_npz(file);
     calls.push_back(session::reference_items(session::feed(ports, arrays, file)));
-    auto found = bisect::bisect(source, calls.back(), {.threads = o.threads, .device = o.device});
+    auto found = bisect::bisect(source, calls.back(), {.threads = o.threads, .device = o.device, .emit = o.emit});
     if (!found) {
       std::printf("%s: all levels agree\n", file.c_str());
       continue;
@@ -40,7 +40,8 @@ int bisect_command(const BisectCommand& o) {
     status = kFault;
   }
   if (status != 0 || calls.size() < 2) return status;
-  auto found = bisect::bisect_session(source, std::move(calls), {.threads = o.threads, .device = o.device});
+  auto found =
+      bisect::bisect_session(source, std::move(calls), {.threads = o.threads, .device = o.device, .emit = o.emit});
   if (!found) {
     std::printf("and in one session\n");
     return 0;
@@ -107,6 +108,7 @@ void add_bisect(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->add_option("--inputs", o->inputs, ".npz files: calls that go wrong");
   c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH");
   c->add_option("--device", o->device, "what the program runs on: cpu, sim, opencl, cuda or hip (default: cpu)");
+  add_emit(c, o->emit);
   c->add_option("--threads", o->threads, "worker threads (default: all cores)");
   actions[c] = [o] { return bisect_command(*o); };
 }

@@ -180,7 +180,7 @@ void write_statistics(const RunOptions& o, const session::Session& session, cons
 int run(const RunOptions& o) {
   check(o);
   session::SessionOptions options = session_options(o);
-  CheckedRun checked(o.model, o.device, o.threads, options.dims);
+  CheckedRun checked(o.model, {.threads = o.threads, .device = o.device, .emit = o.emit}, options.dims);
   checked.listen(options);
   prepare_output_folder(o);
   auto session = session::Session::load(o.model, options);
@@ -239,8 +239,7 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->add_option("--record", o->record, "the shapes that ran, with the number of calls, as a file for --shapes");
   c->add_option("--json", o->json_file, "statistics of the session");
   c->add_option("--launch-log", o->launch_log, "folder for every launch of GPU code, its code and its memory");
-  c->add_option("--emit", o->emit, "code for --device cuda: ptx (the default) or cuda (CUDA C++, compiled by NVRTC)")
-      ->check(CLI::IsMember({"ptx", "cuda"}));
+  add_emit(c, o->emit);
   c->add_option("--force", o->force, "KERNEL=VERSION, or *=VERSION for all kernels; beyond the last one: the last");
   c->add_flag("--quiet", o->quiet, "print errors only");
   c->add_flag("--profile", o->profile, "print the time of each kernel");

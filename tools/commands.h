@@ -36,6 +36,8 @@ void refuse_to_overwrite(const std::string& output, const std::string& model, st
 
 /// "batch=1..8", "batch=4", several of them; UserError otherwise.
 std::map<std::string, frontend::DimRange> parse_dims(const std::vector<std::string>& texts);
+/// What code a device is given: of the commands that run or bisect.
+void add_emit(CLI::App* command, std::string& emit);
 /// "seq=128,batch=4".
 std::map<std::string, int64_t> parse_at(const std::string& text);
 

@@ -23,6 +23,11 @@ void refuse_to_overwrite(const std::string& output, const std::string& model, st
       user_error("'{}' would overwrite '{}', which is read; give another name", output, file);
 }
 
+void add_emit(CLI::App* command, std::string& emit) {
+  command->add_option("--emit", emit, "code for --device cuda: ptx (the default) or cuda (CUDA C++, compiled by NVRTC)")
+      ->check(CLI::IsMember({"ptx", "cuda"}));
+}
+
 std::map<std::string, frontend::DimRange> parse_dims(const std::vector<std::string>& texts) {
   std::map<std::string, frontend::DimRange> dims;
   for (const std::string& text : texts) {

@@ -164,6 +164,7 @@ Finding finding_of(const ProgramFault& fault, tensor::Graph& graph, std::vector<
   f.repro.name = fault.pass;
   f.repro.version = fault.version;
   if (options.machine.is_gpu()) f.repro.device = options.machine.device;
+  f.repro.emit = options.machine.emit;
   f.repro.fault = fmt::format("{}: {}", f.value, f.what);
   f.repro.disable = disabled_passes();
   if (fault.call) {
@@ -204,6 +205,7 @@ std::optional<Finding> check_final(tensor::Graph& graph, const std::vector<Item>
 compile::CompileOptions options_for(const Machine& machine) {
   compile::CompileOptions options;
   options.target = machine.target;
+  options.format = machine.format();
   if (!machine.is_gpu()) options.isas = {emit::host_isa()};
   options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   return options;
@@ -243,6 +245,7 @@ Finding finding_of(const SequenceFault& fault, tensor::Graph& graph, std::vector
   f.repro.fault = fmt::format("{}: {}", f.value, f.what);
   f.repro.disable = disabled_passes();
   if (machine.is_gpu()) f.repro.device = machine.device;
+  f.repro.emit = machine.emit;
   f.repro.notes = data.notes;
   f.repro.model = tensor::print_with_drawn(graph, data.drawn);
   f.repro.inputs = inputs_text(graph, calls[0], data.drawn);
@@ -254,7 +257,7 @@ Finding finding_of(const SequenceFault& fault, tensor::Graph& graph, std::vector
 
 std::optional<Finding> bisect_session(const compile::GraphSource& source, std::vector<std::vector<Item>> calls,
                                       const BisectOptions& options) {
-  const Machine machine = machine_of(options.device);
+  const Machine machine = machine_of(options.device, options.emit);
   const std::unique_ptr<tensor::Graph> graph = source();
   const compile::Compiled compiled = compile::compile_graph(*graph, options_for(machine));
   const auto fault = check_sequence(compiled, calls, machine, options.threads);
@@ -279,7 +282,7 @@ std::string text_of(const Finding& f) {
 
 std::optional<Finding> bisect(const compile::GraphSource& source, const std::vector<Item>& inputs,
                               const BisectOptions& options) {
-  const Machine machine = machine_of(options.device);
+  const Machine machine = machine_of(options.device, options.emit);
   if (auto f = check_expressions(source, machine)) return f;
   GraphPasses passes(source, inputs, machine.target);
   if (auto f = passes.run()) return f;
@@ -301,7 +304,7 @@ std::optional<Finding> replay(const Repro& repro, const BisectOptions& options) 
     return f;
   }
   std::unique_ptr<tensor::Graph> graph = tensor::parse_graph(repro.model);
-  const Machine machine = machine_of(repro.device.empty() ? "cpu" : repro.device);
+  const Machine machine = machine_of(repro.device.empty() ? "cpu" : repro.device, repro.emit);
   if (repro.kind == Repro::Kind::kSession) {
     std::vector<std::vector<Item>> calls{inputs};
     for (const std::string& text : repro.more_inputs) calls.push_back(parse_inputs(text));

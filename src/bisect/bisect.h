@@ -40,7 +40,8 @@ std::string text_of(const Finding& finding);
 struct BisectOptions {
   int threads = 0;  // 0: all cores
   std::string device =
-      "cpu";  // what the program runs on: "cpu", "sim", "opencl", "cuda", "hip". A repro knows its own.
+      "cpu";              // what the program runs on: "cpu", "sim", "opencl", "cuda", "hip". A repro knows its own.
+  std::string emit = {};  // of device "cuda": "ptx" or "cuda"; empty: the target's own. Likewise
 };
 
 /// None if all levels agree. UserError where the inputs are wrong.

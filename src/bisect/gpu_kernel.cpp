@@ -63,7 +63,7 @@ void GpuKernel::run_on(const Machine& machine, const std::string& code, std::spa
   program::KernelSpec spec;
   spec.name = spec.entry = kernel_.name;
   spec.thread_text = thread::print(kernel_);
-  spec.code_format = ir::name_of(machine.row().format);
+  spec.code_format = ir::name_of(machine.format());
   spec.code = code;
   spec.index_bits = static_cast<uint32_t>(kernel_.index_bits);
   spec.static_shared_bytes = thread::static_shared_bytes(kernel_);

@@ -169,7 +169,7 @@ void thread_level(Way& way) {
 
 void device_level(Way& way) {
   if (!way.machine.is_gpu()) return;
-  const ir::CodeFormat format = way.machine.row().format;
+  const ir::CodeFormat format = way.machine.format();
   const bool is_sim = format == ir::CodeFormat::kThread;
   way.making = {"device",
                 is_sim ? "parse_kernel" : "emit_gpu",

@@ -83,8 +83,11 @@ class Mirrored final : public runtime::HostDevice {
 
 }  // namespace
 
-Machine machine_of(const std::string& device) {
+ir::CodeFormat Machine::format() const { return session::code_format(device, emit).value_or(row().format); }
+
+Machine machine_of(const std::string& device, const std::string& emit) {
   session::check_device(device);
+  session::code_format(device, emit);
   if (device == "reference" || device == "loop")
     user_error("device '{}' is one of the levels that bisect looks at anyway; use cpu, sim, opencl, cuda or hip",
                device);
@@ -99,7 +102,7 @@ Machine machine_of(const std::string& device) {
   constexpr std::string_view kThrows = "it throws: ";
   if (end.starts_with(kThrows)) user_error("{}", end.substr(kThrows.size()));
   if (!end.empty()) user_error("device '{}' cannot be opened: {}", device, end);
-  return {device, name.as<char>()};
+  return {device, name.as<char>(), emit};
 }
 
 std::unique_ptr<runtime::Device> open(const Machine& machine, const program::Program& program) {

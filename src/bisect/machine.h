@@ -13,13 +13,15 @@ namespace stax::bisect {
 struct Machine {
   std::string device = "cpu";  // "cpu", "sim", "opencl", "cuda", "hip"
   std::string target = "cpu";  // what its programs are compiled for
+  std::string emit = {};       // of device "cuda": "ptx" or "cuda"; empty: the target's own
 
   bool is_gpu() const { return device != "cpu"; }
   const ir::Target& row() const { return ir::find_target(target); }
+  ir::CodeFormat format() const;  // of the code that the device is given
 };
 
-/// The machine that a device of this name is. UserError if there is none.
-Machine machine_of(const std::string& device);
+/// The machine that a device of this name is, with code as --emit says. UserError if there is none.
+Machine machine_of(const std::string& device, const std::string& emit = {});
 
 /// The device, with host memory as its own: where a driver has its memory elsewhere, each launch takes its arguments there and its results back. To be
 /// opened in a process that ends with it: drivers do not survive a fork.

@@ -293,6 +293,7 @@ std::optional<ProgramFault> check_program(tensor::Graph& graph, const std::vecto
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   compile::CompileOptions options;
   options.target = o.machine.target;
+  options.format = o.machine.format();
   if (!o.machine.is_gpu()) options.isas = {emit::host_isa()};
   options.threads = cores;
   compile::Compiled compiled;

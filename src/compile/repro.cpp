@@ -48,6 +48,7 @@ std::string print(const Repro& r) {
   if (!r.disable.empty()) text += "disable " + spell_string(r.disable) + "\n";
   if (!r.target.empty()) text += "target " + spell_string(r.target) + "\n";
   if (!r.device.empty()) text += "device " + spell_string(r.device) + "\n";
+  if (!r.emit.empty()) text += "emit " + spell_string(r.emit) + "\n";
   if (!r.inputs.empty()) text += "inputs\n" + r.inputs;
   for (const std::string& inputs : r.more_inputs) text += "inputs\n" + inputs;
   return text + "model\n" + r.model;
@@ -96,6 +97,7 @@ Repro parse_repro(const std::string& text) {
   if (lexer.accept("disable")) r.disable = lexer.expect_string();
   if (lexer.accept("target")) r.target = lexer.expect_string();
   if (lexer.accept("device")) r.device = lexer.expect_string();
+  if (lexer.accept("emit")) r.emit = lexer.expect_string();
   lexer.expect_end();
   if (in != In::kModel) user_error("repro: there is no line `model` with a graph behind it");
   return r;

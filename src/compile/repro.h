@@ -11,6 +11,7 @@
 //   disable "schedule"                 passes that were left out
 //   target "sm_90a"                    of a pass: what the graph is compiled for; without: the CPU
 //   device "opencl"                    what the program runs on; without: the CPU
+//   emit "cuda"                        the code that it is given, where that is not the target's own
 //   inputs                             optional: a graph without inputs whose results are the model's inputs
 //   tensor_ir 1 ..
 //   model                              as the pass got it; for a kernel, in its final form
@@ -33,6 +34,7 @@ struct Repro {
   std::string disable;
   std::string target;                    // of kPass; empty: the CPU
   std::string device;                    // empty: the CPU
+  std::string emit;                      // empty: the target's own code
   std::string inputs;                    // tensor IR text; empty: there are none
   std::vector<std::string> more_inputs;  // of the calls behind the first
   std::string model;                     // tensor IR text

@@ -100,10 +100,7 @@ compile::Compiled compile_for_device(tensor::Graph& graph, const SessionOptions&
   std::unique_ptr<DiskCache> cache = user_cache();
   compile_options.cache = cache.get();
   if (options.device != "loop") compile_options.target = target_of(options.device);
-  if (!options.emit.empty()) {
-    if (options.device != "cuda") user_error("--emit is for --device cuda, which takes ptx or cuda");
-    compile_options.format = options.emit == "cuda" ? ir::CodeFormat::kCuda : ir::CodeFormat::kPtx;
-  }
+  compile_options.format = code_format(options.device, options.emit);
   return compile::compile_graph(graph, compile_options);
 }
 
@@ -117,6 +114,13 @@ std::string program_key(const SessionOptions& options) {
 }
 
 }  // namespace
+
+std::optional<ir::CodeFormat> code_format(const std::string& device, const std::string& emit) {
+  if (emit.empty()) return std::nullopt;
+  if (device != "cuda" || (emit != "cuda" && emit != "ptx"))
+    user_error("--emit is for --device cuda, which takes ptx or cuda");
+  return emit == "cuda" ? ir::CodeFormat::kCuda : ir::CodeFormat::kPtx;
+}
 
 void check_device(const std::string& name) {
   static const std::vector<std::string> kKnown = {"cpu", "cuda", "hip", "opencl", "sim", "loop", "reference"};

@@ -69,6 +69,8 @@ class Session {
 
 /// The devices by name; `known` ones that this build or machine lacks are an UnsupportedError, others a UserError.
 void check_device(const std::string& name);
+/// What code a device is given where --emit says so; none: that of its target. UserError where the device takes no other.
+std::optional<ir::CodeFormat> code_format(const std::string& device, const std::string& emit);
 
 /// What programs of a device are compiled for: of the targets that it can run the newest. UserError where a driver has to be asked and there is none.
 std::string target_of(const std::string& device);

@@ -90,6 +90,8 @@ def test_faults(folder):
     h.stax("bisect", m).expect(1, "--inputs")
     h.stax("bisect", m, "--inputs", folder / "bad.npz").expect(1, "rank")
     h.stax("bisect", m, "--inputs", folder / "no.npz").expect(1, "no.npz")
+    h.stax("bisect", m, "--inputs", folder / "bad.npz", "--emit", "hip").expect(2, "--emit")
+    h.stax("bisect", m, "--inputs", folder / "bad.npz", "--emit", "cuda").expect(1, "--emit is for --device cuda")
     h.stax("replay").expect(2, "repro")
     h.stax("replay", m).expect(1, "stax_repro")
     h.stax("replay", repro(folder, "pass no_such_pass")).expect(1, "no_such_pass")

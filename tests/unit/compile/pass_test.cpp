@@ -164,6 +164,8 @@ TEST(Repro, IsReadAsItWasWritten) {
   repro.version = 2;
   repro.fault = "a \"quoted\" value\nof two lines";
   repro.disable = "simplify,fuse_ops";
+  repro.device = "cuda";
+  repro.emit = "cuda";
   repro.inputs = "tensor_ir 1\ngraph() {\n  return\n}\n";
   repro.model = repro.inputs;
   const std::string text = print(repro);
@@ -175,6 +177,7 @@ TEST(Repro, IsReadAsItWasWritten) {
   EXPECT_EQ(print(parse_repro(print(read))), print(read));
   EXPECT_EQ(print(parse_repro(text)), text);
   EXPECT_EQ(read.fault, repro.fault);
+  EXPECT_EQ(read.emit, repro.emit);
   for (const char* wrong : {"stax_repro 2\n", "stax_repro 1\npass a\nfault \"\"\n", "stax_repro 1\nmodel\n", ""})
     EXPECT_THROW(parse_repro(wrong), UserError) << wrong;
 }
