@@ -72,6 +72,7 @@ class Attribution {
   }
 
   std::optional<ProgramFault> run() {
+    if (auto fault = mixed_up()) return fault;
     Sighting s = watched(options_).sighting;
     if (s.seen == Seen::kNothing) return unwatched();
     if (s.seen == Seen::kChanged) {  // by whom?
@@ -103,10 +104,6 @@ class Attribution {
       fault.level = "program", fault.pass = "plan_memory";
       return fault;
     }
-    if (s.seen == Seen::kOperands) {
-      of_what_is_read(fault, s);
-      return fault;
-    }
     WatchOptions stop = options_;
     stop.stop_at = s.number;
     const Watched at = watched(stop);
@@ -125,11 +122,6 @@ class Attribution {
       }
     if (s.seen == Seen::kExtents) {
       fault.level = "program", fault.pass = "build_program", fault.detail = "extents of values";
-      fault.is_of_step = true;
-      return fault;
-    }
-    if (std::string wrong = is_launch ? std::string() : step_fault(c_, s.block, s.step); !wrong.empty()) {
-      fault.level = "program", fault.pass = "build_program", fault.detail = wrong;
       fault.is_of_step = true;
       return fault;
     }
@@ -157,28 +149,30 @@ class Attribution {
   }
   Watched watched(const WatchOptions& options) const { return watch(c_, inputs_, want_, outputs_, options); }
 
-  /// A step is right about what it reads, which is wrong: it, or a step whose body it is in, reads something else than its op, or the runtime gives
-  /// it something else.
-  void of_what_is_read(ProgramFault& fault, const Sighting& s) const {
+  /// What the program is made of, without running it: a result is judged by how far its operands move it, so these have to be those of its op.
+  std::optional<ProgramFault> mixed_up() const {
+    ProgramFault fault;
+    fault.level = "program", fault.pass = "build_program";
     fault.is_of_step = true;
-    for (const tensor::Value* v : c_.origin.ops[s.block][s.step]->operands) {
-      if (std::string wrong = constant_fault(c_, *v); !wrong.empty()) {
-        fault.level = "program", fault.pass = "build_program", fault.detail = wrong;
-        fault.kernel.clear(), fault.version.reset();
-        return;
-      }
+    for (ValueRef v = 0; v < p_.values.size(); ++v) {
+      if (fault.detail = constant_fault(c_, v); fault.detail.empty()) continue;
+      const tensor::Value& value = *c_.origin.values[v];
+      fault.value = describe(value), fault.id = value.id;
+      fault.source = value.producer->source;
+      fault.what = "its numbers are those of another";
+      return fault;
     }
-    for (std::optional<StepAt> at = StepAt{s.block, s.step}; at; at = step_around(p_, at->block)) {
-      const Step& step = p_.blocks[at->block].steps[at->step];
-      fault.level = "runtime", fault.pass = std::string(name_of(step));
-      fault.source = c_.origin.ops[at->block][at->step]->source;
-      if (std::holds_alternative<LaunchStep>(step)) continue;
-      fault.kernel.clear(), fault.version.reset();
-      if (std::string wrong = step_fault(c_, at->block, at->step); !wrong.empty()) {
-        fault.level = "program", fault.pass = "build_program", fault.detail = wrong;
-        return;
+    for (uint32_t b = 0; b < p_.blocks.size(); ++b)
+      for (uint32_t s = 0; s < p_.blocks[b].steps.size(); ++s) {
+        if (std::holds_alternative<LaunchStep>(p_.blocks[b].steps[s])) continue;
+        if (fault.detail = step_fault(c_, b, s); fault.detail.empty()) continue;
+        const Op& op = *c_.origin.ops[b][s];
+        if (!op.results.empty()) fault.value = describe(*op.result()), fault.id = op.result()->id;
+        fault.source = op.source;
+        fault.what = "its step is of other values than its op";
+        return fault;
       }
-    }
+    return std::nullopt;
   }
 
   /// The kernel by itself.

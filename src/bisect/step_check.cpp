@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bisect/step_check.h"
 
-#include <algorithm>
-
 #include "bisect/compare.h"
 #include "bisect/graph_check.h"
 #include "program/steps.h"
@@ -73,28 +71,17 @@ std::string step_fault(const compile::Compiled& compiled, uint32_t block, uint32
   return StepCheck(compiled, compiled.program->blocks[block].steps[step], *compiled.origin.ops[block][step]).run();
 }
 
-std::string constant_fault(const compile::Compiled& compiled, const Value& value) {
+std::string constant_fault(const compile::Compiled& compiled, ValueRef v) {
+  const Value& value = *compiled.origin.values[v];
   const auto* want = value.producer ? value.producer->as<tensor::Constant>() : nullptr;
   if (want == nullptr) return {};
-  const auto& values = compiled.origin.values;
-  const auto at = std::find(values.begin(), values.end(), &value);
-  if (at == values.end()) return {};
-  const ValueSpec& spec = compiled.program->values[static_cast<size_t>(at - values.begin())];
+  const ValueSpec& spec = compiled.program->values[v];
   if (spec.storage != Storage::kConstant) return fmt::format("{} is no constant of the program", describe(value));
   tensor::Item got, same;
   got.tensor = compiled.program->constants[spec.index], same.tensor = want->literal;
+  if (got.tensor.data() == same.tensor.data()) return {};
   const auto d = compare(got, same);
   return d ? fmt::format("the program's {}: {}", describe(value), d->text()) : std::string();
-}
-
-std::optional<StepAt> step_around(const Program& program, uint32_t block) {
-  std::optional<StepAt> found;
-  for (uint32_t b = 0; b < program.blocks.size(); ++b)
-    for (uint32_t s = 0; s < program.blocks[b].steps.size(); ++s)
-      for_each_block(program.blocks[b].steps[s], [&](uint32_t inner) {
-        if (inner == block) found = StepAt{b, s};
-      });
-  return found;
 }
 
 }  // namespace stax::bisect

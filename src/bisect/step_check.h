@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a program says of a step that launches nothing, against the op that it was made from.
-#include <optional>
 #include <string>
 
 #include "compile/pipeline.h"
@@ -12,12 +11,6 @@ namespace stax::bisect {
 std::string step_fault(const compile::Compiled& compiled, uint32_t block, uint32_t step);
 
 /// How the program's constant is another than the graph's; empty where it is the same, or no constant.
-std::string constant_fault(const compile::Compiled& compiled, const tensor::Value& value);
-
-/// The step that runs a block, as block and step; none for the program's own.
-struct StepAt {
-  uint32_t block, step;
-};
-std::optional<StepAt> step_around(const program::Program& program, uint32_t block);
+std::string constant_fault(const compile::Compiled& compiled, program::ValueRef value);
 
 }  // namespace stax::bisect

@@ -293,26 +293,15 @@ class Watcher final : public runtime::StepObserver {
     const Item* want = want_.find(value.id, occurrence);
     const bool owns = makes_data(*p.step);
     if (want) {
-      const Item got = item_of(view, v);
-      const double rounding = rounding_of(*p.op, bindings(view));
       Again again;
       const bool is_control = p.op->kind() == tensor::OpKind::kIf || p.op->kind() == tensor::OpKind::kLoop;
       if (!is_control && std::none_of(p.op->operands.begin(), p.op->operands.end(),
                                       [](const tensor::Value* o) { return !o->type.is_tensor(); }))
         again.compute = [&](Draw draw) { return perturbed(view, *p.op, k, draw); };
-      const auto seen = [&](Seen what, const Difference& d) {
+      if (auto d = compare(item_of(view, v), *want, again, rounding_of(*p.op, bindings(view)))) {
         seen_.block = p.block, seen_.step = p.number, seen_.number = p.count;
         seen_.kernel = p.kernel;
-        report(what, v, d.text());
-      };
-      if (auto d = compare(got, *want, {}, rounding)) {
-        // What moves with the operands is judged by how far, so these have to be right: each step's results are put right, and what a body
-        // takes is none's result.
-        if (again)
-          if (auto from = evaluated(view, *p.op, k); from && compare(*from, *want, {}, rounding))
-            seen(Seen::kOperands, *d);
-        if (again) d = compare(got, *want, again, rounding);
-        if (d) seen(Seen::kDiffers, *d);
+        report(Seen::kDiffers, v, d->text());
       }
       if (owns && want->tensor.bytes() > 0)
         std::memcpy(view.bytes(v).data(), want->tensor.data(), want->tensor.bytes());
@@ -321,20 +310,6 @@ class Watcher final : public runtime::StepObserver {
     auto last = uses_.last[p.block].find(v);
     live_[v] = {p.block, last == uses_.last[p.block].end() ? p.number : last->second, view.bytes(v),
                 hash_of(view.bytes(v))};
-  }
-
-  /// Result k of what the op's operands are now; none where the op fails on them.
-  std::optional<Item> evaluated(const runtime::StepView& view, const Op& o, size_t k) const {
-    std::vector<Item> items;
-    std::vector<const Item*> pointers;
-    for (const tensor::Value* v : o.operands) items.push_back(item_of(view, refs_.at(v)));
-    for (const Item& item : items) pointers.push_back(&item);
-    tensor::Bindings symbols = bindings(view);
-    try {
-      return std::move(tensor::evaluate_op(o, pointers, symbols)[k]);
-    } catch (const std::exception&) {
-      return std::nullopt;
-    }
   }
 
   std::optional<Item> perturbed(const runtime::StepView& view, const Op& o, size_t k, Draw draw) const {

@@ -9,7 +9,6 @@ namespace stax::bisect {
 enum class Seen : int {
   kNothing,    // all of it is right
   kDiffers,    // a result is not the wanted one
-  kOperands,   // likewise, and it is that of what the step reads
   kExtents,    // a result has other extents
   kOverlap,    // a result lies on a value that is still needed
   kBounds,     // a result lies outside of its arena
