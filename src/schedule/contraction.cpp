@@ -21,8 +21,8 @@ namespace {
 
 constexpr int64_t kColumns = 32;
 // Rows of the tile, smallest first: a few rows do not pay for a large tile's. Of many rows 12 read the columns least often; the others are for row
-// counts that leave much of the last tile empty.
-constexpr int64_t kRows[] = {1, 4, 6, 7, 8, 9, 12};
+// counts that leave much of the last tile empty. Two and three rows pay only with several panels at once.
+constexpr int64_t kRows[] = {1, 2, 3, 4, 7, 8, 9, 12};
 constexpr int64_t kPointRows[] = {1, 4, 7, 8};
 constexpr int64_t kMostRows = 8;
 // Of no more columns than these, tiles of one vector and more rows.
@@ -40,7 +40,7 @@ std::span<const int64_t> rows_of_tiles(bool few_columns, std::span<const int64_t
 /// Where a tile of `rows`, one of `all`, is the one to take; null: anywhere that no smaller one is.
 Expr row_guard(Expr extent, int64_t rows, std::span<const int64_t> all) {
   if (rows == all.back()) return {};
-  if (rows < 6) return symbolic::less_equal(extent, extent.table().constant(rows));
+  if (rows <= 4) return symbolic::less_equal(extent, extent.table().constant(rows));
   // Of those above four rows the one that takes the least for all rows.
   const auto cost = [&](int64_t of) { return symbolic::ceildiv(extent, of) * tile_cost(of); };
   Expr best;
@@ -122,9 +122,10 @@ void prefetch_panels(StepList& steps, const NestForm& form, int slot, const std:
   steps.step(what + " next " + column + "o" + (row_tiles.empty() ? "" : " over " + row_tiles));
 }
 
-/// Panels that one row is multiplied with at a time. The two vectors of a single one would wait for each other's additions; where weights come from
-/// far away, that is not what takes the time.
-int64_t panels_at_once(const NestForm& form, const Lanes& columns) {
+/// Panels that a few rows are multiplied with at a time. The two vectors of a single one would wait for each other's additions, and hints for what is in the
+/// cache take the place of loads; where weights come from far away, that is not what takes the time.
+int64_t panels_at_once(const NestForm& form, const Lanes& columns, int64_t rows) {
+  if (rows > 4) return 1;
   constexpr int64_t kNearBytes = int64_t{1} << 20;
   const Expr extent = form.outer[columns.axis].extent;
   if (columns.layout == Columns::kPlain || form.reductions.size() != 1 || !extent.is_constant()) return 1;
@@ -132,7 +133,7 @@ int64_t panels_at_once(const NestForm& form, const Lanes& columns) {
   const auto element = static_cast<int64_t>(ir::byte_size(columns.columns->dtype));
   if (!sum.is_constant() || sum.constant() * extent.constant() > kNearBytes / element) return 1;
   const int64_t panels = (extent.constant() + kColumns - 1) / kColumns;
-  return panels % 4 == 0 ? 4 : panels % 2 == 0 ? 2 : 1;
+  return panels % 4 == 0 && rows <= 3 ? 4 : panels % 2 == 0 ? 2 : 1;
 }
 
 /// Whether a factor is left out by a condition, as padding is: rows then have addresses of their own in any case.
@@ -199,7 +200,7 @@ class TileSchedule {
     const size_t count = form_.outer.size();
     steps_.move(column_, count - 1);
     steps_.split(column_, width_, mode_);
-    if (const int64_t panels = panels_at_once(form_, columns_); panels > 1) {
+    if (const int64_t panels = panels_at_once(form_, columns_, 1); panels > 1) {
       steps_.split(column_ + "o", panels, "exact");
       steps_.step("sink " + column_ + "oi");
       steps_.step("sink " + column_ + "i");
@@ -232,25 +233,32 @@ class TileSchedule {
     }
     steps_.split(row, rows, "clamped");
     steps_.split(column_, width_, mode_);
+    std::vector<std::string> inner = {row + "i", column_ + "i"};
+    std::string column_tiles = column_ + "o";
+    if (const int64_t panels = panels_at_once(form_, columns_, rows); panels > 1) {
+      steps_.split(column_tiles, panels, "exact");
+      inner.insert(inner.begin() + 1, column_tiles + "i");
+      column_tiles += "o";
+    }
     // .., row tiles, rows, column tiles, columns -> column tiles and .., row tiles in the order of tiles; rows, columns
     steps_.move(row + "i", count);
-    const std::string row_tiles = order_tiles(row, count);
-    count = steps_.order().size() - 2;
-    steps_.step("sink " + row + "i");
-    steps_.step("sink " + column_ + "i");
-    move_group_inside({row + "i", column_ + "i"});
+    const std::string row_tiles = order_tiles(row, column_tiles, count);
+    count = steps_.order().size() - inner.size();
+    for (const std::string& loop : inner) steps_.step("sink " + loop);
+    move_group_inside(inner);
     steps_.step("vectorize " + column_ + "i " + lanes_);
-    steps_.step("unroll " + row + "i");
+    for (size_t k = 0; k + 1 < inner.size(); ++k) steps_.step("unroll " + inner[k]);
     skip_padding(rows);
     hint_at_addends(kind == Rows::kPoints ? Expr() : form_.outer[m].var);
-    if (streams_ && !row_tiles.empty()) prefetch_panels(steps_, form_, columns_.columns->slot, column_, row_tiles);
+    if (streams_ && !row_tiles.empty() && inner.size() == 2)
+      prefetch_panels(steps_, form_, columns_.columns->slot, column_, row_tiles);
     steps_.parallelize_first(count);
     return steps_.str();
   }
 
  private:
   /// The loops over tiles are the first `count`. Returns the one whose iterations all use one panel after the other; empty: there is none.
-  std::string order_tiles(const std::string& row, size_t count) {
+  std::string order_tiles(const std::string& row, const std::string& column_tiles, size_t count) {
     const std::string row_tiles = row + "o";
     if (!are_shared(kernel_, form_, columns_)) {
       steps_.move(row_tiles, count - 1);
@@ -261,7 +269,7 @@ class TileSchedule {
       steps_.move(row_tiles, count - 1);
       return row_tiles;
     }
-    steps_.move(column_ + "o", 0);
+    steps_.move(column_tiles, 0);
     steps_.fuse(1, count - 1, "t");
     return "t";
   }
@@ -459,6 +467,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   if (!versions.empty() && !versions.back().guard) return versions;
   const std::span<const int64_t> all = rows_of_tiles(has_few_columns(form.outer[n].extent), kRows);
   for (int64_t rows : all) {
+    if ((rows == 2 || rows == 3) && panels_at_once(form, lanes, rows) == 1) continue;
     Expr guard = row_guard(extent, rows, all);
     bool last = !guard;
     if (guard && guard.is_constant(0)) continue;
