@@ -28,8 +28,11 @@ constexpr int64_t kMostRows = 8;
 // Of no more columns than these, tiles of one vector and more rows.
 constexpr int64_t kFewColumns = 16;
 constexpr int64_t kRowsOfFewColumns[] = {1, 4, 8, 12};
-/// What a tile takes, in twice the time of a row.
+// Rows beyond whole tiles of the largest kind are done so many at a time.
+constexpr int64_t kRowsWithTail = 12, kTailRows = 4;
+/// What a tile takes, in twice the time of a row. A small one behind others reads the columns again, for few rows.
 constexpr int64_t tile_cost(int64_t rows) { return 2 * rows + 1; }
+constexpr int64_t kTailCost = 11;
 
 bool has_few_columns(Expr columns) { return columns.is_constant() && columns.constant() <= kFewColumns; }
 
@@ -37,12 +40,16 @@ std::span<const int64_t> rows_of_tiles(bool few_columns, std::span<const int64_t
   return few_columns ? kRowsOfFewColumns : of_many;
 }
 
-/// Where a tile of `rows`, one of `all`, is the one to take; null: anywhere that no smaller one is.
-Expr row_guard(Expr extent, int64_t rows, std::span<const int64_t> all) {
+/// Where a tile of `rows`, one of `all`, is the one to take; null: anywhere that no smaller one is. `tail`: the largest has a tail.
+Expr row_guard(Expr extent, int64_t rows, std::span<const int64_t> all, bool tail = false) {
   if (rows == all.back()) return {};
   if (rows <= 4) return symbolic::less_equal(extent, extent.table().constant(rows));
   // Of those above four rows the one that takes the least for all rows.
-  const auto cost = [&](int64_t of) { return symbolic::ceildiv(extent, of) * tile_cost(of); };
+  const auto cost = [&](int64_t of) {
+    if (!tail || of != all.back()) return symbolic::ceildiv(extent, of) * tile_cost(of);
+    return symbolic::floordiv(extent, of) * tile_cost(of) +
+           symbolic::ceildiv(symbolic::mod(extent, of), kTailRows) * kTailCost;
+  };
   Expr best;
   for (int64_t other : all) {
     if (other <= rows) continue;
@@ -167,6 +174,11 @@ bool can_skip(const loop::Kernel& kernel, const NestForm& form, ir::Scalar colum
   return all;
 }
 
+/// Whether tiles of kRowsWithTail rows along an axis are followed by smaller ones.
+bool has_tail(Expr extent, const Lanes& columns) {
+  return extent.multiple() % kRowsWithTail != 0 && columns.layout != Columns::kGroups;
+}
+
 // What the rows of a tile are: neighbours along one axis, or points of all axes but the columns', numbered through. A point may be of any picture
 // and any line, so that tiles are full where lines are short; but each row of a tile then has an address of its own.
 enum class Rows : uint8_t { kOfAxis, kPoints };
@@ -231,32 +243,58 @@ class TileSchedule {
       row = form_.outer[m].var.symbol().name;
       steps_.move(row, count - 2);
     }
-    steps_.split(row, rows, "clamped");
-    steps_.split(column_, width_, mode_);
-    std::vector<std::string> inner = {row + "i", column_ + "i"};
+    const Expr extent = kind == Rows::kPoints ? Expr() : form_.outer[m].extent;
+    const bool tail = extent && rows == kRowsWithTail && width_ == kColumns && has_tail(extent, columns_);
+    const int64_t panels = panels_at_once(form_, columns_, rows);
+    const bool narrow = panels == 1 && ends_in_half();
     std::string column_tiles = column_ + "o";
-    if (const int64_t panels = panels_at_once(form_, columns_, rows); panels > 1) {
+    steps_.split(column_, width_, narrow ? "cases " + column_ + "t" : mode_);
+    if (panels > 1) {
       steps_.split(column_tiles, panels, "exact");
-      inner.insert(inner.begin() + 1, column_tiles + "i");
       column_tiles += "o";
     }
-    // .., row tiles, rows, column tiles, columns -> column tiles and .., row tiles in the order of tiles; rows, columns
-    steps_.move(row + "i", count);
+    // .., column tiles, row tiles; rows, panels, columns
+    steps_.move(column_tiles, count - 2);
+    steps_.split(row, rows, tail ? "cases " + row + "t" : "clamped");
     const std::string row_tiles = order_tiles(row, column_tiles, count);
-    count = steps_.order().size() - inner.size();
+    count = steps_.order().size() - (panels > 1 ? 3 : 2);
+    std::vector<std::string> inner = {row + "i", column_ + "i"};
+    if (panels > 1) inner.insert(inner.begin() + 1, column_ + "oi");
     for (const std::string& loop : inner) steps_.step("sink " + loop);
     move_group_inside(inner);
-    steps_.step("vectorize " + column_ + "i " + lanes_);
+    std::vector<std::string> vectors = {column_ + "i"};
+    if (narrow) vectors.push_back(column_ + "t");
+    if (narrow) steps_.step("sink " + column_ + "t");
+    if (tail) {
+      steps_.step("split " + row + "t " + std::to_string(kTailRows) + " -> " + row + "to " + row + "ti clamped");
+      steps_.step("sink " + row + "ti");
+      for (size_t k = vectors.size(); k-- > 0;) {
+        vectors.push_back(vectors[k] + "_t");
+        steps_.step("sink " + vectors.back());
+      }
+      inner.insert(inner.begin(), row + "ti");
+    }
+    for (const std::string& loop : vectors) steps_.step("vectorize " + loop + " " + lanes_);
     for (size_t k = 0; k + 1 < inner.size(); ++k) steps_.step("unroll " + inner[k]);
     skip_padding(rows);
     hint_at_addends(kind == Rows::kPoints ? Expr() : form_.outer[m].var);
-    if (streams_ && !row_tiles.empty() && inner.size() == 2)
+    if (streams_ && !row_tiles.empty() && panels == 1)
       prefetch_panels(steps_, form_, columns_.columns->slot, column_, row_tiles);
     steps_.parallelize_first(count);
     return steps_.str();
   }
 
  private:
+  /// Whether half of the last tile of columns, or more, would be empty.
+  bool ends_in_half() const {
+    const Expr extent = form_.outer[columns_.axis].extent;
+    if (width_ != kColumns || !extent.is_constant() || extent.constant() < kColumns ||
+        columns_.layout == Columns::kGroups)
+      return false;
+    const int64_t left = extent.constant() % kColumns;
+    return left > 0 && left <= kColumns / 2;
+  }
+
   /// The loops over tiles are the first `count`. Returns the one whose iterations all use one panel after the other; empty: there is none.
   std::string order_tiles(const std::string& row, const std::string& column_tiles, size_t count) {
     const std::string row_tiles = row + "o";
@@ -264,7 +302,10 @@ class TileSchedule {
       steps_.move(row_tiles, count - 1);
       return form_.reductions.size() == 1 ? row_tiles : "";
     }
-    if (streams_ && are_near(form_, columns_)) return "";
+    if (streams_ && are_near(form_, columns_)) {
+      steps_.move(column_tiles, count - 1);
+      return "";
+    }
     if (count == 2 || !streams_) {
       steps_.move(row_tiles, count - 1);
       return row_tiles;
@@ -468,7 +509,9 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   const std::span<const int64_t> all = rows_of_tiles(has_few_columns(form.outer[n].extent), kRows);
   for (int64_t rows : all) {
     if ((rows == 2 || rows == 3) && panels_at_once(form, lanes, rows) == 1) continue;
-    Expr guard = row_guard(extent, rows, all);
+    Expr guard =
+        row_guard(extent, rows, all,
+                  all.back() == kRowsWithTail && has_tail(extent, lanes) && !has_few_columns(form.outer[n].extent));
     bool last = !guard;
     if (guard && guard.is_constant(0)) continue;
     bool always = last || guard.is_constant(1);
