@@ -209,6 +209,11 @@ Result cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, uns
   }
   return kSuccess;
 }
+// NVRTC asks the driver that it finds for tables of its own.
+Result cuGetExportTable(const void** table, const void*) {
+  *table = nullptr;
+  return kNotFound;
+}
 Result cuGetErrorString(Result r, const char** text) {
   *text = r == kOutOfMemory ? "out of memory" : r == kLaunchFailed ? "launch failed" : "an error of the fake driver";
   return kSuccess;
