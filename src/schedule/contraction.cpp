@@ -372,6 +372,15 @@ class TileSchedule {
   bool streams_ = false;  // panels come from far away
 };
 
+/// The share of tiles of `size` that `count` fill.
+double fill_of(int64_t count, int64_t size) {
+  const int64_t tiles = (count + size - 1) / size;
+  return static_cast<double>(count) / static_cast<double>(tiles * size);
+}
+
+/// Behind whole tiles one of half the columns will do.
+double fill_of_columns(int64_t count) { return fill_of(count, count > kColumns ? kColumns / 2 : kColumns); }
+
 /// `axis` as lanes, if it moves one load only, and that one contiguously.
 Lanes lanes_along(const loop::Kernel& kernel, const NestForm& form, int axis) {
   Lanes lanes;
@@ -477,10 +486,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
     if (extent.is_constant() && extent.constant() < 8) continue;
     const Lanes found = lanes_along(kernel, form, k);
     if (found.axis < 0) continue;
-    double fill = 0.85;
-    if (extent.is_constant())
-      fill = static_cast<double>(extent.constant()) /
-             (static_cast<double>((extent.constant() + kColumns - 1) / kColumns) * kColumns);
+    double fill = extent.is_constant() ? fill_of_columns(extent.constant()) : 0.85;
     if (k + 1 != static_cast<int>(form.outer.size())) fill *= steps / (steps + kScatteredStoreCycles);
     if (fill > best_columns * 1.05) best_columns = fill, lanes = found;
   }
@@ -494,10 +500,7 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
     if (k == n || extent.is_constant(1)) continue;
     auto s = stride_of(kernel, lanes.columns, form.outer[k].var);
     if (!s || !s->is_constant(0)) continue;
-    constexpr int64_t kMost = kMostRows;
-    const double rows = extent.is_constant() ? static_cast<double>(extent.constant()) : 0;
-    const double fill =
-        extent.is_constant() ? rows / (static_cast<double>((extent.constant() + kMost - 1) / kMost) * kMost) : 0.8;
+    const double fill = extent.is_constant() ? fill_of(extent.constant(), kMostRows) : 0.8;
     if (fill > best * 1.2) best = fill, m = k;
   }
   if (m < 0) return {{TileSchedule(kernel, form, lanes).of_one_row(), {}}};
