@@ -276,7 +276,7 @@ class TileSchedule {
     }
     for (const std::string& loop : vectors) steps_.step("vectorize " + loop + " " + lanes_);
     for (size_t k = 0; k + 1 < inner.size(); ++k) steps_.step("unroll " + inner[k]);
-    skip_padding(rows);
+    skip_padding(rows, narrow);
     hint_at_addends(kind == Rows::kPoints ? Expr() : form_.outer[m].var);
     if (streams_ && !row_tiles.empty() && panels == 1)
       prefetch_panels(steps_, form_, columns_.columns->slot, column_, row_tiles);
@@ -316,12 +316,14 @@ class TileSchedule {
   }
 
   /// Whether anything is there is asked once for all channels: of a few rows always, of a full tile where that is little beside its products.
-  void skip_padding(int64_t rows) {
+  void skip_padding(int64_t rows, bool has_last_columns = false) {
     constexpr int64_t kFewRows = 4, kManyChannels = 128;
     const Expr channels = form_.reductions.back().extent;
     const bool is_little = rows <= kFewRows || (channels.is_constant() && channels.constant() >= kManyChannels);
-    if (is_little && can_skip(kernel_, form_, columns_.columns))
-      steps_.step("skip " + form_.reductions.back().var.symbol().name);
+    if (!is_little || !can_skip(kernel_, form_, columns_.columns)) return;
+    const std::string sum = form_.reductions.back().var.symbol().name;
+    steps_.step("skip " + sum);
+    if (has_last_columns) steps_.step("skip " + sum + "_t");
   }
 
   /// What is added to the sums comes from far away.

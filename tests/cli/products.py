@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of every number of rows that a tile has or leaves a part of, by weights of one panel and of several, in one session each."""
+"""Products and convolutions of every number of rows that a tile has or leaves a part of, by weights of one panel and of several, in one session each."""
 import secrets
 import sys
 from pathlib import Path
@@ -74,6 +74,22 @@ def test_batches_by_one_weight(folder):
             return {"x": x}, x.astype(np.float64) @ w.astype(np.float64)
         return model, problem
     check(folder, (64, 128), make, 1e-4)
+
+
+def test_convolutions_of_channels_that_fill_half_a_panel(folder):
+    rng = generator()
+    for channels in (8, 40, 48, 80, 112):
+        w, bias = h.normal(rng, channels, 5, 3, 3) / 7, h.normal(rng, channels)
+        model = h.model([h.node("Conv", "x w b", "c", pads=[1, 1, 1, 1], strides=[1, 1]), h.node("Relu", "c", "y")],
+                        {"x": (h.FLOAT, ["n", 5, "height", "width"])}, ["y"], {"w": w, "b": bias})
+        feeds = [{"x": h.normal(rng, n, 5, height, width)} for n, height, width in ((1, 1, 1), (2, 3, 5), (1, 7, 7), (3, 9, 14), (1, 20, 31), (0, 4, 4))]
+        for feed, got in zip(feeds, h.run(folder, model, feeds).outputs):
+            padded = np.pad(feed["x"].astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+            height, width = feed["x"].shape[2:]
+            want = bias.astype(np.float64)[None, :, None, None] + sum(
+                np.einsum("nchw,oc->nohw", padded[:, :, i:i + height, j:j + width], w[:, :, i, j].astype(np.float64)) for i in range(3) for j in range(3))
+            worst = np.abs(got["y"] - np.maximum(want, 0)).max(initial=0)
+            assert got["y"].shape == want.shape and worst < 1e-5, f"{channels} channels of {feed['x'].shape}: off by {worst}"
 
 
 h.main()
