@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "support/error.h"
 #include "support/overloaded.h"
 #include "symbolic/evaluate.h"
+#include "symbolic/interval.h"
 
 namespace stax::thread {
 
@@ -137,16 +139,19 @@ std::optional<bool> Hazards::decide(Scalar condition, int64_t thread) const {
 }
 
 const Hazards::Threads& Hazards::threads_of(const std::vector<Guard>& guards) const {
-  for (const auto& [known, threads] : threads_)
-    if (known == guards) return threads;
-  Threads threads(static_cast<size_t>(kernel_.block));
+  std::vector<std::pair<const ir::ScalarNode*, bool>> key;
+  for (const Guard& g : guards) key.emplace_back(g.condition.node(), g.holds);
+  const auto [known, is_new] = threads_.try_emplace(std::move(key));
+  Threads& threads = known->second;
+  if (!is_new) return threads;
+  threads.resize(static_cast<size_t>(kernel_.block));
   for (int64_t t = 0; t < kernel_.block; ++t) {
     threads[static_cast<size_t>(t)] = std::all_of(guards.begin(), guards.end(), [&](const Guard& g) {
       const auto value = decide(g.condition, t);
       return !value || *value == g.holds;
     });
   }
-  return threads_.emplace_back(guards, std::move(threads)).second;
+  return threads;
 }
 
 const std::vector<int64_t>& Hazards::values_of(Expr of_thread) const {
@@ -158,9 +163,15 @@ const std::vector<int64_t>& Hazards::values_of(Expr of_thread) const {
   return values;
 }
 
-std::optional<Hazards::Place> Hazards::place_of(Expr e) const {
+const std::optional<Hazards::Place>& Hazards::place_of(Expr e) {
+  const auto [known, is_new] = places_.try_emplace(e.node());
+  if (!is_new) return known->second;
   Place place{kernel_.context->exprs.constant(0), kernel_.context->exprs.constant(0)};
   const auto take = [&](Expr term) {
+    if (term.is_constant()) {
+      place.constant += term.constant();
+      return;
+    }
     Expr& part = symbolic::depends_on(term, kernel_.thread) ? place.of_thread : place.rest;
     part = part + term;
   };
@@ -169,8 +180,42 @@ std::optional<Hazards::Place> Hazards::place_of(Expr e) const {
   } else {
     take(e);
   }
-  if (!is_of_thread_alone(place.of_thread)) return std::nullopt;
-  return place;
+  if (is_of_thread_alone(place.of_thread)) known->second = place;
+  return known->second;
+}
+
+Hazards::Apart Hazards::apart(const Place& a, const Place& b) {
+  Expr& rest = apart_[{a.rest.node(), b.rest.node()}];
+  if (!rest) rest = a.rest - b.rest;
+  const int64_t constant = a.constant - b.constant;
+  return {symbolic::add(rest.range(), {constant, constant}),
+          rest.is_constant() ? 0 : std::gcd(std::max<int64_t>(rest.multiple(), 1), constant)};
+}
+
+// Tiles that are written out have many accesses of few forms, which differ by constants alone: each pair of forms is looked at once.
+const Hazards::Differences* Hazards::differences_of(Expr earlier, const Threads& of_earlier, Expr later,
+                                                    const Threads& of_later) {
+  constexpr int64_t kMostPairs = int64_t{1} << 18, kMostDifferences = int64_t{1} << 20;
+  if (kernel_.block * kernel_.block > kMostPairs) return nullptr;
+  const auto [known, is_new] = differences_.try_emplace({earlier.node(), &of_earlier, later.node(), &of_later});
+  Differences& result = known->second;
+  if (is_new) {
+    const std::vector<int64_t>&a = values_of(earlier), &b = values_of(later);
+    const auto [least_a, most_a] = std::minmax_element(a.begin(), a.end());
+    const auto [least_b, most_b] = std::minmax_element(b.begin(), b.end());
+    const auto count = static_cast<double>(*most_b) - static_cast<double>(*least_b) + static_cast<double>(*most_a) -
+                       static_cast<double>(*least_a) + 1;
+    if (count <= static_cast<double>(kMostDifferences)) {
+      result.least = *least_b - *most_a;
+      result.found.resize(static_cast<size_t>(count));
+      for (size_t t = 0; t < a.size(); ++t) {
+        if (!of_earlier[t]) continue;
+        for (size_t u = 0; u < b.size(); ++u)
+          if (t != u && of_later[u]) result.found[static_cast<size_t>(b[u] - a[t] - result.least)] = true;
+      }
+    }
+  }
+  return result.found.empty() ? nullptr : &result;
 }
 
 // ---- Strides that are parameters
@@ -281,10 +326,18 @@ bool Hazards::is_within(const Access& a, Expr digit, int width, Expr base) {
          facts.less(digit + (width - 1), base) == symbolic::Truth::kYes;
 }
 
+bool Hazards::has_strides(Expr e) {
+  const auto [known, is_new] = have_strides_.try_emplace(e.node());
+  if (is_new) known->second = !Digits(e).parts.empty();
+  return known->second;
+}
+
 // Two numbers base * x + y with 0 <= y < base are equal where their x and their y are.
 std::vector<Hazards::Equation> Hazards::equations_of(const Access& a, const Access& b) {
+  const Expr index_a = ir::as_expr(a.index), index_b = ir::as_expr(b.index);
+  if (!has_strides(index_a) && !has_strides(index_b)) return {{index_a, index_b}};
   std::vector<Equation> equations;
-  Digits left(ir::as_expr(a.index)), right(ir::as_expr(b.index));
+  Digits left(index_a), right(index_b);
   const auto take_last = [&]() -> bool {
     for (const Digits* side : {&left, &right}) {
       for (const Digits::Part& part : side->parts) {
@@ -319,7 +372,20 @@ std::vector<Hazards::Equation> Hazards::equations_of(const Access& a, const Acce
 
 // ---- Thread by thread
 
-bool Hazards::have_common_solution(const Access& a, const Access& b, const std::vector<Equation>& equations) const {
+bool Hazards::meets(const Differences& d, Interval range, int64_t step, int width_a, int width_b) {
+  const auto count = static_cast<int64_t>(d.found.size());
+  const int64_t unit = std::max<int64_t>(step, 1);
+  // Of elements of both accesses: later - earlier = difference + k_b - k_a.
+  for (int shift = 1 - width_a; shift < width_b; ++shift) {
+    const int64_t lo = std::max(range.lo, d.least + shift), hi = std::min(range.hi, d.least + shift + count - 1);
+    const int64_t first = step == 0 ? lo : -symbolic::floor_div(-lo, unit) * unit;
+    for (int64_t at = first; at <= hi; at += unit)
+      if (d.found[static_cast<size_t>(at - shift - d.least)]) return true;
+  }
+  return false;
+}
+
+bool Hazards::have_common_solution(const Access& a, const Access& b, const std::vector<Equation>& equations) {
   // Each: the threads' parts of both sides, and by how much they may differ.
   struct Condition {
     const std::vector<int64_t>*earlier, *later;
@@ -329,17 +395,21 @@ bool Hazards::have_common_solution(const Access& a, const Access& b, const std::
   };
   std::vector<Condition> conditions;
   for (const Equation& equation : equations) {
-    const auto place_a = place_of(equation.earlier), place_b = place_of(equation.later);
+    const std::optional<Place>&place_a = place_of(equation.earlier), &place_b = place_of(equation.later);
     if (!place_a || !place_b) {
       if (conditions.empty()) return true;  // the first is the one in which widths count
       continue;
     }
-    const Expr apart = place_a->rest - place_b->rest;
-    conditions.push_back({&values_of(place_a->of_thread), &values_of(place_b->of_thread), apart.range(),
-                          apart.is_constant() ? 0 : std::max<int64_t>(apart.multiple(), 1)});
+    const auto [range, step] = apart(*place_a, *place_b);
+    conditions.push_back({&values_of(place_a->of_thread), &values_of(place_b->of_thread), range, step});
   }
   const Condition& last = conditions[0];
   const Threads &threads_a = threads_of(a.guards), &threads_b = threads_of(b.guards);
+  if (conditions.size() == 1) {
+    const Differences* differences = differences_of(place_of(equations[0].earlier)->of_thread, threads_a,
+                                                    place_of(equations[0].later)->of_thread, threads_b);
+    if (differences != nullptr) return meets(*differences, last.range, last.step, a.width, b.width);
+  }
   const int64_t shift = last.step == 0 ? last.range.lo : 0;
   struct Element {
     int64_t value;

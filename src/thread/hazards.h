@@ -61,15 +61,31 @@ class Hazards {
     Expr earlier, later;
   };
   struct Place {
-    Expr of_thread, rest;  // the value is their sum
+    Expr of_thread, rest;  // the value is the sum of all
+    int64_t constant = 0;
+  };
+  struct Apart {
+    symbolic::Interval range;
+    int64_t step = 0;  // of which it is a multiple; 0: it is one value
   };
 
   bool may_be_equal(const Access& a, const Access& b, int splits);
   std::vector<Equation> equations_of(const Access& a, const Access& b);
   bool is_within(const Access& a, Expr digit, int width, Expr base);
   symbolic::ConstraintSet& facts_of(const std::vector<Guard>& guards);
-  bool have_common_solution(const Access& a, const Access& b, const std::vector<Equation>& equations) const;
-  std::optional<Place> place_of(Expr e) const;
+  bool have_common_solution(const Access& a, const Access& b, const std::vector<Equation>& equations);
+  const std::optional<Place>& place_of(Expr e);
+  /// How far what two values owe to everything but the thread is apart.
+  Apart apart(const Place& a, const Place& b);
+  bool has_strides(Expr e);
+  /// What the values of `later` by one thread less those of `earlier` by another may be.
+  struct Differences {
+    int64_t least = 0;
+    std::vector<bool> found;  // from `least` on
+  };
+  /// Whether one of them, for some elements of accesses of these widths, is in the range and a multiple of `step` (0: the range is one value).
+  static bool meets(const Differences& d, symbolic::Interval range, int64_t step, int width_a, int width_b);
+  const Differences* differences_of(Expr earlier, const Threads& of_earlier, Expr later, const Threads& of_later);
   const std::vector<int64_t>& values_of(Expr of_thread) const;
   const Threads& threads_of(const std::vector<Guard>& guards) const;
   std::optional<bool> decide(Scalar condition, int64_t thread) const;
@@ -80,7 +96,13 @@ class Hazards {
   const Kernel& kernel_;
   std::unordered_map<const symbolic::ExprNode*, Expr> others_, distances_, quotients_;
   mutable std::unordered_map<const symbolic::ExprNode*, std::vector<int64_t>> values_;
-  mutable std::deque<std::pair<std::vector<Guard>, Threads>> threads_;
+  mutable std::map<std::vector<std::pair<const ir::ScalarNode*, bool>>, Threads> threads_;  // by guards
+  std::unordered_map<const symbolic::ExprNode*, std::optional<Place>> places_;
+  std::unordered_map<const symbolic::ExprNode*, bool> have_strides_;
+  std::map<std::pair<const symbolic::ExprNode*, const symbolic::ExprNode*>, Expr> apart_;
+  std::map<std::tuple<const symbolic::ExprNode*, const Threads*, const symbolic::ExprNode*, const Threads*>,
+           Differences>
+      differences_;
   std::deque<std::pair<std::vector<Guard>, symbolic::ConstraintSet>> facts_;
   std::deque<Access> accesses_;
   std::unordered_map<size_t, std::vector<int>> numbers_;  // by hash
