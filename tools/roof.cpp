@@ -57,7 +57,7 @@ struct Vector {
   }
 
 #if defined(__x86_64__)
-STAX_DEFINE_ROOF(Avx512, __attribute__((target("avx512f,prefer-vector-width=512"))), 64)
+STAX_DEFINE_ROOF(Avx512, __attribute__((target("avx512f"))), 64)
 STAX_DEFINE_ROOF(Avx2, __attribute__((target("avx2,fma"))), 32)
 #endif
 STAX_DEFINE_ROOF(Baseline, , 16)

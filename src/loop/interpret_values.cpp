@@ -10,7 +10,9 @@
 #include "symbolic/evaluate.h"
 
 // The loops below are what the interpreter spends its time in.
+#if !defined(__clang__)
 #pragma GCC optimize("O3")
+#endif
 
 namespace stax::loop {
 

@@ -97,7 +97,7 @@ class LoopReplay {
   Fault fault_;
   const program::LaunchStep* failed_ = nullptr;
   std::exception_ptr error_;
-  alignas(64) char end_[1] = {};
+  [[maybe_unused]] alignas(64) char end_[1] = {};
 };
 
 }  // namespace stax::runtime

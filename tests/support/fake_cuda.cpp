@@ -54,6 +54,7 @@ void record(const char* format, A... arguments) {
   std::fputc('\n', d.log);
   std::fflush(d.log);
 }
+void record(const char* text) { record("%s", text); }
 
 // Whether all of it lies in one allocation.
 bool is_known(Address a, size_t bytes) {
