@@ -132,9 +132,10 @@ class Dump {
         entry["dynamic_shared_bytes"] = number_or_text(thread::dynamic_shared_bytes(threads));
         entry["predicted_registers"] = emit::predicted_registers(threads, target);
         const emit::ptx::Pressure pressure = emit::pressure_of(threads, target);
-        entry["pressure"] = {{"live", pressure.live},          {"uniform", pressure.uniform}, {"early", pressure.early},
-                             {"repeated", pressure.repeated},  {"calls", pressure.calls},     {"meets", pressure.meets},
-                             {"addresses", pressure.addresses}};
+        entry["pressure"] = {{"live", pressure.live},         {"uniform", pressure.uniform},
+                             {"early", pressure.early},       {"distant", pressure.distant},
+                             {"repeated", pressure.repeated}, {"across", pressure.across},
+                             {"meets", pressure.meets}};
       } else {
         entry["block"] = 1;
         entry["static_shared_bytes"] = entry["dynamic_shared_bytes"] = 0;

@@ -32,7 +32,12 @@ namespace stax::emit {
 
 namespace {
 
-int number_of(const ir::Target& target) {
+// The first version that knows the machine, so that older drivers take it.
+const char* version_of(int sm) { return sm >= 100 ? "8.7" : "8.0"; }
+
+}  // namespace
+
+int ptx::sm_of(const ir::Target& target) {
   STAX_ASSERT(target.family == "cuda" && target.arch.starts_with("sm_"), "PTX for {}", target.name);
   int sm = 0;
   for (char c : target.arch)
@@ -40,17 +45,12 @@ int number_of(const ir::Target& target) {
   return sm;
 }
 
-// The first version that knows the machine, so that older drivers take it.
-const char* version_of(int sm) { return sm >= 100 ? "8.7" : "8.0"; }
-
-}  // namespace
-
 ptx::Code ptx::code_of(const thread::Kernel& kernel, const ir::Target& target) {
-  return KernelEmitter(kernel, target, number_of(target)).emit().code;
+  return KernelEmitter(kernel, target, sm_of(target)).emit().code;
 }
 
 std::string emit_ptx(const thread::Kernel& kernel, const ir::Target& target) {
-  const int sm = number_of(target);
+  const int sm = ptx::sm_of(target);
   thread::visit(kernel.body, [&](const thread::Stmt& s) {
     const auto* mma = s->as<thread::Mma>();
     if (mma == nullptr) return;

@@ -13,6 +13,8 @@ namespace stax::emit {
 std::string emit_ptx(const thread::Kernel& kernel, const ir::Target& target);
 
 namespace ptx {
+/// 80 of "sm_80", of a target of family "cuda".
+int sm_of(const ir::Target& target);
 /// The instructions alone.
 Code code_of(const thread::Kernel& kernel, const ir::Target& target);
 }  // namespace ptx
