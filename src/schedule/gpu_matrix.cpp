@@ -51,7 +51,7 @@ class MatrixScheduler {
   std::vector<GpuVersion> run() const {
     return tile_versions(
         c_, vector_, {std::begin(kTiles), std::end(kTiles)}, [&](size_t number, bool aligned, GpuVersion& v) {
-          const Tile& tile = kTiles[number];
+          const Tile tile = that_fits(kTiles[number]);
           if (tile.warp_rows % instruction_.m != 0 || tile.warp_columns % instruction_.n != 0) return false;
           v.schedule = steps(tile, aligned);
           v.block = tile.warps() * c_.target.warp;
@@ -63,6 +63,21 @@ class MatrixScheduler {
   }
 
  private:
+  // A lane keeps its sums, and of both factors what one step of the instruction takes. Where that leaves too few registers for the copies that are under way
+  // and for addresses, as on machines whose lanes have each factor twice, more warps share the tile.
+  Tile that_fits(Tile t) const {
+    const auto words = [](const thread::FragmentMap& map, ir::DType dtype) {
+      return map.items * static_cast<int>(ir::byte_size(dtype)) / 4;
+    };
+    const auto registers = [&] {
+      const int rows = t.warp_rows / instruction_.m, columns = t.warp_columns / instruction_.n;
+      return rows * columns * words(instruction_.c, instruction_.sum) +
+             rows * words(instruction_.a, instruction_.factor) + columns * words(instruction_.b, instruction_.factor);
+    };
+    while (3 * registers() > 2 * c_.target.max_registers && t.warp_columns / 2 >= instruction_.n) t.warp_columns /= 2;
+    return t;
+  }
+
   // Whether a factor that lies across the depth is turned on its way to shared memory, where lanes read along the depth: what has no
   // instruction that turns it when it is read.
   bool is_turned(bool deep) const { return !deep && !c_.target.load_matrix; }
