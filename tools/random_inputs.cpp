@@ -17,6 +17,7 @@ std::vector<Item> random_inputs(tensor::Graph& graph, std::mt19937_64& rng,
                                 const std::map<std::string, int64_t>& dims) {
   std::unordered_map<const symbolic::ExprNode*, int64_t> extents;
   std::vector<Item> items;
+  // All extents before any element: those that are drawn do not depend on those that are given.
   for (const auto& input : graph.inputs) {
     const tensor::Type& type = input.value->type;
     if (!type.is_tensor()) user_error("random inputs cannot be drawn for the sequence '{}'; give --inputs", input.name);
@@ -32,19 +33,22 @@ std::vector<Item> random_inputs(tensor::Graph& graph, std::mt19937_64& rng,
       }
       item.tensor.extents.push_back(e.is_constant() ? e.constant() : extents[e.node()]);
     }
-    size_t bytes = item.tensor.bytes();
-    item.tensor.owner = std::shared_ptr<void>(std::aligned_alloc(64, (bytes + 64) / 64 * 64), std::free);
-    item.tensor.data = item.tensor.owner.get();
+    items.push_back(std::move(item));
+  }
+  for (Item& item : items) {
+    runtime::Tensor& t = item.tensor;
+    const size_t bytes = t.bytes();
+    t.owner = std::shared_ptr<void>(std::aligned_alloc(64, (bytes + 64) / 64 * 64), std::free);
+    t.data = t.owner.get();
     std::normal_distribution<double> normal;
-    for (size_t k = 0; k < bytes / ir::byte_size(type.dtype); ++k) {
+    for (size_t k = 0; k < bytes / ir::byte_size(t.dtype); ++k) {
       ir::Value64 v{};
-      if (ir::is_float(type.dtype))
+      if (ir::is_float(t.dtype))
         v.f = normal(rng);
       else
         v.i = static_cast<int64_t>(rng() % 2);
-      ir::store_element(type.dtype, item.tensor.owner.get(), static_cast<int64_t>(k), v);
+      ir::store_element(t.dtype, t.owner.get(), static_cast<int64_t>(k), v);
     }
-    items.push_back(std::move(item));
   }
   return items;
 }

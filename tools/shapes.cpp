@@ -97,9 +97,9 @@ void check_shapes(const tensor::Graph& graph, const std::vector<Shape>& shapes, 
   }
 }
 
-std::string name_of(const Shape& shape) {
+std::string name_of(const Extents& dims) {
   std::string name;
-  for (const auto& [dim, extent] : shape.dims) name += fmt::format("{}{}={}", name.empty() ? "" : ",", dim, extent);
+  for (const auto& [dim, extent] : dims) name += fmt::format("{}{}={}", name.empty() ? "" : ",", dim, extent);
   return name.empty() ? "random inputs" : name;
 }
 

@@ -27,8 +27,8 @@ std::vector<Shape> shapes_of_sweeps(const std::vector<std::string>& sweeps);
 std::vector<Shape> read_shapes(const std::string& path);
 /// UserError that lists the model's dims where a shape has another one, or an extent outside of its range.
 void check_shapes(const tensor::Graph& graph, const std::vector<Shape>& shapes, const std::string& origin);
-/// "seq=128,batch=4"; "random inputs" where it has no dims.
-std::string name_of(const Shape& shape);
+/// "batch=4,seq=128"; "random inputs" where there are none.
+std::string name_of(const Extents& dims);
 
 /// The dims of a call in the order of the inputs, each once.
 std::vector<std::pair<std::string, int64_t>> extents_of(const std::vector<session::Port>& ports,

@@ -260,12 +260,12 @@ std::vector<uint8_t> serialize(const Program& program) {
     std::vector<int64_t> extents = c.extents();
     all(w, t, extents);
   }
-  std::vector<uint8_t> out(kHeader);
+  std::vector<uint8_t> out(kHeader + w.out.size());
   uint64_t length = w.out.size();
   std::memcpy(out.data(), kMagic, 8);
   std::memcpy(out.data() + 8, &kFormat, 4);
   std::memcpy(out.data() + 24, &length, 8);
-  out.insert(out.end(), w.out.begin(), w.out.end());
+  std::copy(w.out.begin(), w.out.end(), out.begin() + kHeader);
   auto append = [&](const void* data, size_t n) {
     out.resize(aligned(out.size()));
     const auto* bytes = static_cast<const uint8_t*>(data);

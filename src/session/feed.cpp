@@ -25,6 +25,12 @@ std::string names(const std::vector<Port>& ports) {
   return s.empty() ? "none" : s;
 }
 
+std::string names(const std::map<std::string, Tensor>& arrays) {
+  std::string s;
+  for (const auto& [name, array] : arrays) s += (s.empty() ? "'" : ", '") + name + "'";
+  return s.empty() ? "none" : s;
+}
+
 }  // namespace
 
 std::vector<Item> feed(const std::vector<Port>& inputs, const std::map<std::string, Tensor>& arrays,
@@ -49,7 +55,8 @@ std::vector<Item> feed(const std::vector<Port>& inputs, const std::map<std::stri
     } else {
       auto it = arrays.find(p.name);
       if (it == arrays.end())
-        user_error("{}: input '{}' is missing; the model's inputs are {}", file, p.name, names(inputs));
+        user_error("{}: input '{}' is missing; the model's inputs are {}, the file's arrays {}", file, p.name,
+                   names(inputs), names(arrays));
       used.insert(it->first);
       item.tensor = as_type(it->second, p.dtype);
       // One number is a scalar, whether or not its writer gave it axes.

@@ -27,6 +27,16 @@ def test_a_sweep_is_its_shapes(folder):
     assert rows("--sweep", "rows=5..5:log") == [5]
 
 
+def test_dims_without_a_sweep_are_the_same_at_all_shapes_and_named(folder):
+    m = h.save(h.model([h.node("Add", "x y", "s"), h.node("Relu", "s", "z")], {"x": (h.FLOAT, ["rows", "n"]), "y": (h.FLOAT, ["many", 1, "n"])}, ["z"]),
+               folder / "m.onnx")
+    done = h.stax("bench", m, "--repeat", "1", "--json", folder / "b.json", "--sweep", "rows=1..64:log").expect(0)
+    points = [p["shapes"] for p in json.loads((folder / "b.json").read_text())["points"]]
+    assert len({(p["x"][1], *p["y"]) for p in points}) == 1 and [p["x"][0] for p in points] == [1, 2, 4, 8, 16, 32, 64], points
+    for p in points:
+        assert f"many={p['y'][0]},n={p['x'][1]},rows={p['x'][0]}: " in done.out, done.out
+
+
 def test_bytes_and_operations_are_counted(folder):
     np.savez(folder / "x.npz", x=h.normal(np.random.default_rng(1), 10, 24))
     (point,) = bench(folder, "--inputs", folder / "x.npz")["points"]

@@ -101,7 +101,7 @@ CPP_FRAME = """#include <stax/stax.h>
 #include <cstdio>
 #include <vector>
 void* my_memory(size_t, stax::DType, std::span<const int64_t>);
-void example(stax::Model model, stax::Tensor x, stax::Tensor weights, stax::Tensor bias) {{
+void example(stax::Model model, stax::Tensor x, const std::vector<float>& w, const std::vector<float>& b) {{
 %s
 }}
 """
