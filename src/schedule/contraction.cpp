@@ -511,7 +511,11 @@ Versions schedule_contraction(const loop::Kernel& kernel, const NestForm& form) 
   add_versions_by_points(kernel, form, lanes, versions);
   add_versions_of_points(kernel, form, lanes, m, versions);
   if (!versions.empty() && !versions.back().guard) return versions;
-  const std::span<const int64_t> all = rows_of_tiles(has_few_columns(form.outer[n].extent), kRows);
+  // Rows that lie in panels, as weights whose channels are the rows do, are neighbours in tiles of a size that divides a panel's.
+  const bool in_panels = std::any_of(form.inner_loads.begin(), form.inner_loads.end(),
+                                     [&](ir::Scalar load) { return !stride_of(kernel, load, form.outer[m].var); });
+  const std::span<const int64_t> of_many = in_panels ? std::span<const int64_t>(kPointRows) : kRows;
+  const std::span<const int64_t> all = rows_of_tiles(has_few_columns(form.outer[n].extent), of_many);
   for (int64_t rows : all) {
     if ((rows == 2 || rows == 3) && panels_at_once(form, lanes, rows) == 1) continue;
     Expr guard =
