@@ -331,7 +331,9 @@ void KernelEmitter::store(const Place& place, Value* v) {
     }
     if (own_lane || stays_inside(place, vector_->range)) {
       Value* at = address_of(place);
-      if (!own_lane && !vector_->conditional && spills_into_padding(place)) {
+      const bool is_free =
+          vector_->conditional ? storage.guarded_alike && vector_->live == 0 : spills_into_padding(place);
+      if (!own_lane && is_free) {
         tag(b_.CreateAlignedStore(memory, at, align), place.slot);
         return;
       }

@@ -188,7 +188,10 @@ void KernelEmitter::emit(const loop::Block& s) {
 void KernelEmitter::emit(const loop::Allocate& s) {
   Storage saved = storage_[static_cast<size_t>(s.slot)];
   Storage& storage = storage_[static_cast<size_t>(s.slot)];
-  if (storage.pointer == nullptr) place_on_stack(s.slot);
+  if (storage.pointer == nullptr) {
+    place_on_stack(s.slot);
+    storage.guarded_alike = is_guarded_alike(s);
+  }
   emit(s.body);
   storage_[static_cast<size_t>(s.slot)] = std::move(saved);
 }

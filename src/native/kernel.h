@@ -45,6 +45,7 @@ class KernelEmitter {
     int64_t slots = 0;           // elements of a stack slot, padding included; 0 elsewhere
     int64_t row = 0, pitch = 0;  // rows padded to whole vectors: elements of a row, and from row to row; 0: not padded
     int lanes = 0;               // not 0: allocated inside a vector loop, with one element per lane
+    bool guarded_alike = false;  // what a mask leaves out is not read before it is written
     llvm::MDNode* scope = nullptr;  // alias scopes
     llvm::MDNode* other_scopes = nullptr;
     bool constant = false;  // never written by this kernel
@@ -123,9 +124,10 @@ class KernelEmitter {
   // loops.cpp
   void emit_serial(const loop::For& s);
   void emit_unrolled(const loop::For& s, int64_t count);
-  bool emit_rolled(const loop::For& s, int64_t count);  // rolled.cpp
-  bool emit_byte_dot(const loop::For& s);               // byte_dot.cpp
-  void load_turned(const loop::For& s, int64_t count);  // turned.cpp
+  bool emit_rolled(const loop::For& s, int64_t count);    // rolled.cpp
+  bool emit_byte_dot(const loop::For& s);                 // byte_dot.cpp
+  static bool is_guarded_alike(const loop::Allocate& s);  // guarded.cpp
+  void load_turned(const loop::For& s, int64_t count);    // turned.cpp
   void transpose(std::vector<llvm::Value*>& rows);
   void emit_vector(const loop::For& s);
   bool can_vectorize(const loop::For& s);
