@@ -196,6 +196,7 @@ class Fuser {
     const BodyCost cost = cost_of(map);
     const Compute* c = consumer.as<Compute>();
     if (c != nullptr && feeds_contraction(*c, loads)) return is_plain_factor(map, cost) || pads_rows(*c, loads, map);
+    if (cost.picks_rows && c != nullptr && scatters_rows(*c, indices)) return false;
     const bool sole = is_sole_user(consumer, source);
     const bool once = loads.size() == 1 && is_read_once(consumer, loads[0], indices[0], map);
     if (cost.checked || cost.expensive) return sole && once;
@@ -207,6 +208,17 @@ class Fuser {
     // Each consumer would read memory out of order.
     if (cost.transposes) return false;
     return cost.loads <= (exists_anyway(source, cost) ? 1 : kSharedLoads);
+  }
+
+  /// Whether a map reads rows element by element: neighbours of its own are of different rows, which for places that depend on data are anywhere.
+  static bool scatters_rows(const Compute& c, const std::vector<std::vector<Scalar>>& indices) {
+    const auto last =
+        std::find_if(c.axes.rbegin(), c.axes.rend(), [](const Axis& a) { return !a.extent.is_constant(1); });
+    if (c.combiner != Combiner::kNone || last == c.axes.rend()) return false;
+    return std::any_of(indices.begin(), indices.end(), [&](const std::vector<Scalar>& at) {
+      const Expr along = at.empty() ? Expr() : ir::as_expr(at.back());
+      return along && !along.is_constant() && !symbolic::depends_on(along, last->var);
+    });
   }
 
   bool is_read_once(const Op& consumer, Scalar load, const std::vector<Scalar>& indices, const Compute& map) {

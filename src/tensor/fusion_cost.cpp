@@ -85,11 +85,25 @@ int weight_of_node(Scalar x) {
   return x->kind == ScalarKind::kCast ? 1 : 0;
 }
 
+namespace {
+
+bool picks_row(Scalar load, const Axis& last) {
+  constexpr int64_t kShortest = 16;
+  const bool is_long = !last.extent.is_constant() || last.extent.constant() >= kShortest;
+  return is_long && load->args.size() > 1 && ir::as_expr(load->args.back()) == last.var &&
+         std::any_of(load->args.begin(), load->args.end(), [](Scalar index) { return !ir::as_expr(index); });
+}
+
+}  // namespace
+
 BodyCost cost_of(const Compute& map) {
   BodyCost cost;
   visit(map.body, [&](Scalar x) {
     switch (x->kind) {
-      case ScalarKind::kLoad: ++cost.loads; break;
+      case ScalarKind::kLoad:
+        ++cost.loads;
+        cost.picks_rows |= !map.axes.empty() && picks_row(x, map.axes.back());
+        break;
       case ScalarKind::kOp: {
         const OpCost own = cost_of_op(x->op);
         cost.weight += own.weight;

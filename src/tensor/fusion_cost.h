@@ -13,6 +13,7 @@ struct BodyCost {
   bool index_map = false;   // one load at data-free indices, under casts
   bool affine = false;      // an index map of affine indices
   bool transposes = false;  // an index map whose neighbours along the last axis are not adjacent in memory
+  bool picks_rows = false;  // loads neighbours along a long last axis, from a place that depends on data
 };
 BodyCost cost_of(const Compute& map);
 /// The arithmetic of one node; an addition is 1.

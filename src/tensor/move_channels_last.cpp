@@ -9,7 +9,8 @@
 // Where it begins: results of a contraction with constant weights that alone bring an axis, the channels, which is not the last. It goes on
 // through whatever has the same axis: pads, pooling, depthwise convolutions, sums, concatenations. Results that are only read in one piece
 // (by a reshape, as an output) stay as they are; one that is also read otherwise is copied back for those readers. Windows that nothing in front of them
-// has moved begin with a copy: two copies cost less than windows whose edges lie among the lanes. Nothing is searched:
+// has moved begin with a copy: two copies cost less than windows whose edges lie among the lanes. So do sums of elements whose places depend on data,
+// as of regions: all channels are read at the same places, side by side instead of lane by lane. Nothing is searched:
 // a value is moved if its producer or an operand asks for it, so the pass is one walk in the order of execution.
 //
 // The reduction over the channels of an operand becomes the innermost one, and constants are laid out in the order in which the loops use them.
@@ -116,10 +117,11 @@ class ChannelMover {
       if (axis >= 0 && is_worth_moving(c, axis)) channels_[v] = axis;
     }
     if (channels_.count(v) != 0) return;
-    if (const auto window = window_of(op, c)) {
-      windows_.push_back(*window);
-      channels_[v] = window->axis;
-    }
+    auto window = window_of(op, c);
+    if (!window) window = picked(op, c);
+    if (!window) return;
+    if (channels_.count(op.operands[static_cast<size_t>(window->slot)]) == 0) windows_.push_back(*window);
+    channels_[v] = window->axis;
   }
 
   /// A reduction over windows of the one operand that is no constant, but for convolutions, whose loops find the edges outside.
@@ -151,17 +153,52 @@ class ChannelMover {
                                             [&](const Axis& r) { return symbolic::depends_on(index, r.var); });
       }
     }
-    if (w.axis < 0 || !in_windows) return std::nullopt;
-    // Every read is of the result's own channel.
+    return w.axis >= 0 && in_windows && reads_own_channels(op, c, w) ? std::optional(w) : std::nullopt;
+  }
+
+  /// What reads one operand at places that depend on data, the same ones for all channels. Where the operand has its channels elsewhere, several elements for
+  /// each of the result: of one alone, few points of a large image may be wanted.
+  std::optional<Window> picked(Op& op, const Compute& c) const {
+    if (classify(c).kind == ComputeClass::kContraction) return std::nullopt;
     for (Scalar load : loads_of(op)) {
-      if (load->slot != w.slot) continue;
+      const bool has_data =
+          std::any_of(load->args.begin(), load->args.end(), [](Scalar index) { return !ir::as_expr(index); });
+      if (!has_data) continue;
       for (size_t p = 0; p < load->args.size(); ++p) {
-        const bool own = static_cast<int>(p) == w.channels;
-        const Expr index = ir::as_expr(load->args[p]), var = c.axes[static_cast<size_t>(w.axis)].var;
-        if (own ? index != var : symbolic::depends_on(index, var)) return std::nullopt;
+        const Expr index = ir::as_expr(load->args[p]);
+        const auto axis = std::find_if(c.axes.begin(), c.axes.end(), [&](const Axis& a) { return a.var == index; });
+        if (!index || axis == c.axes.end()) continue;
+        const Window w{&op, load->slot, static_cast<int>(axis - c.axes.begin()), static_cast<int>(p)};
+        const auto moved = channels_.find(op.operands[static_cast<size_t>(w.slot)]);
+        const bool is_there = moved != channels_.end() && moved->second == w.channels;
+        if (!is_there && (moved != channels_.end() || c.reductions.empty())) continue;
+        if (is_worth_moving(c, w.axis) && picks_alike(c, load, w.axis) && reads_own_channels(op, c, w)) return w;
       }
     }
-    return w;
+    return std::nullopt;
+  }
+  /// Whether the places change along an axis behind the channels, which would be lanes otherwise.
+  static bool picks_alike(const Compute& c, Scalar load, int axis) {
+    return std::any_of(c.axes.begin() + axis + 1, c.axes.end(), [&](const Axis& a) {
+      return std::any_of(load->args.begin(), load->args.end(),
+                         [&](Scalar index) { return !ir::as_expr(index) && mentions(index, a.var); });
+    });
+  }
+
+  /// Whether every read of the window's operand is of the result's own channel, and no other operand but for constants has any.
+  static bool reads_own_channels(const Op& op, const Compute& c, const Window& w) {
+    const Expr var = c.axes[static_cast<size_t>(w.axis)].var;
+    for (Scalar load : loads_of(op)) {
+      if (load->slot != w.slot) {
+        if (!is_constant(op.operands[static_cast<size_t>(load->slot)]) && mentions(load->args, var)) return false;
+        continue;
+      }
+      for (size_t p = 0; p < load->args.size(); ++p) {
+        const bool own = static_cast<int>(p) == w.channels;
+        if (own ? ir::as_expr(load->args[p]) != var : mentions(load->args[p], var)) return false;
+      }
+    }
+    return true;
   }
   void copy_image(const Window& w) {
     Value*& image = w.op->operands[static_cast<size_t>(w.slot)];

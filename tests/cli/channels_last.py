@@ -10,10 +10,10 @@ import numpy as np
 SIZES = [(1, 9, 7), (2, 16, 5), (3, 1, 1), (1, 33, 17), (0, 4, 4), (5, 2, 30)]
 
 
-def check(folder, nodes, constants, outputs, channels=3, dims=("n", None, None), sizes=SIZES, opset=18, inputs=None):
+def check(folder, nodes, constants, outputs, channels=3, dims=("n", None, None), sizes=SIZES, opset=18, inputs=None, more=lambda rng, size: {}):
     rng = np.random.default_rng(11)
-    model = h.model(nodes, inputs or {"x": (h.FLOAT, [dims[0], channels, *dims[1:]])}, outputs, constants, opset=opset)
-    feeds = [{"x": h.normal(rng, size[0], channels, *size[1:])} for size in sizes]
+    model = h.model(nodes, {"x": (h.FLOAT, [dims[0], channels, *dims[1:]])} | (inputs or {}), outputs, constants, opset=opset)
+    feeds = [{"x": h.normal(rng, size[0], channels, *size[1:])} | more(rng, size) for size in sizes]
     plain = h.run(folder, model, feeds, env={"STAX_DISABLE": "move_channels_last"}).outputs
     for feed, got, other in zip(feeds, h.run(folder, model, feeds).outputs, plain):
         if 0 not in feed["x"].shape:
@@ -85,6 +85,33 @@ def test_windows_alone(folder):
         check(folder, nodes, {}, ["most", "mean", "both", "sum", "norm"], channels=channels, sizes=[s for s in SIZES if s[0]])
     nodes = [h.node("Transpose", "x", "t", perm=[0, 2, 1]), h.node("MaxPool", "t", "y", kernel_shape=[4], strides=[2])]
     check(folder, nodes, {}, ["y"], channels=30, dims=("n", None), sizes=[(2, 20), (1, 17)])
+
+
+def test_places_that_depend_on_data(folder):
+    # Regions of an input and of a convolution's result, at its edges and outside; points of both; elements that each channel picks for itself.
+    rng = np.random.default_rng(10)
+    inputs = {"rois": (h.FLOAT, ["count", 4]), "image": (h.INT64, ["count"]), "grid": (h.FLOAT, ["n", "a", "b", 2]), "rows": (h.INT64, ["k"]),
+              "own": (h.INT64, ["n", 20, None, None])}
+
+    def more(rng, size):
+        n, height, width = size
+        count = int(rng.integers(1, 9))
+        corners = rng.uniform(-4, 2 * max(height, width) + 4, (count, 2, 2)).astype(np.float32)
+        return {"rois": np.concatenate([corners.min(1), corners.max(1)], 1), "image": rng.integers(0, n, count),
+                "grid": rng.uniform(-1.2, 1.2, (n, 5, 3, 2)).astype(np.float32), "rows": rng.integers(-height, height, 4),
+                "own": rng.integers(0, height, (n, 20, 3, width))}
+
+    regions = {"output_height": 3, "output_width": 5, "sampling_ratio": 2, "spatial_scale": 0.5}
+    sizes = [s for s in SIZES if s[0]]
+    for channels in (20, 16, 3):
+        nodes = [h.node("RoiAlign", "x rois image", "mean", **regions),
+                 h.node("RoiAlign", "x rois image", "any", output_height=2, output_width=4, sampling_ratio=0)]
+        check(folder, nodes, {}, ["mean", "any"], channels=channels, sizes=sizes, inputs=inputs, more=more)
+        nodes = [h.node("Conv", "x w0", "c0", pads=[1, 1, 1, 1]), h.node("RoiAlign", "c0 rois image", "mean", **regions), h.node("GridSample", "c0 grid", "points"),
+                 h.node("GridSample", "x grid", "others"), h.node("Gather", "c0 rows", "lines", axis=2), h.node("GatherElements", "c0 own", "owned", axis=2),
+                 h.node("Conv", "mean w1", "again")]
+        check(folder, nodes, {"w0": weights(rng, 20, channels, 3, 3), "w1": weights(rng, 16, 20, 1, 1)}, ["mean", "points", "others", "lines", "owned", "again"],
+              channels=channels, sizes=sizes, inputs=inputs, more=more)
 
 
 def test_depthwise_at_every_width(folder):
