@@ -3,6 +3,7 @@
 
 #include "support/error.h"
 #include "symbolic/evaluate.h"
+#include "tensor/fusion_cost.h"
 #include "tensor/interpret.h"
 #include "tensor/passes.h"
 #include "tensor/rewrite.h"
@@ -14,6 +15,8 @@ namespace {
 // A result this much bigger than what it is computed from is cheaper to compute than to keep.
 constexpr size_t kMostGrowth = 4;
 constexpr size_t kSmallBytes = 1 << 20;
+// Sines and exponentials take longer than to read them, as the matrix of a Fourier transform.
+constexpr size_t kSmallCostlyBytes = 32 << 20;
 // Points of a domain that the compiler is willing to evaluate.
 constexpr int64_t kMostPoints = int64_t{1} << 28;
 
@@ -156,7 +159,9 @@ class Folder {
       }
       written += bytes;
     }
-    if (written > kSmallBytes && written > kMostGrowth * read) return false;
+    const Compute* map = op.as<Compute>();
+    const bool is_costly = map != nullptr && cost_of(*map).expensive;
+    if (written > (is_costly ? kSmallCostlyBytes : kSmallBytes) && written > kMostGrowth * read) return false;
     if (!used_symbols(op).empty() || points_of(op) > kMostPoints) return false;
     Bindings bindings;
     std::vector<Item> results;
