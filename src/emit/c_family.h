@@ -41,6 +41,8 @@ struct Dialect {
   /// Keeps the compiler from taking a pointer apart: {} is its name. Where a loop reads at several numbers behind the same pointer, each number belongs
   /// into the instruction, and is else added to the pointer outside of the loop, which makes one pointer of each. Empty: as any other.
   std::string_view kept_pointer;
+  /// The word of two halves, each a part (0: low, 1: high) of a word. Null: by shifts and masks.
+  std::string (*halves)(const std::string& low, int low_part, const std::string& high, int high_part) = nullptr;
   std::string_view unrolled;      // in front of a loop of which its compiler shall make {} copies; empty: as it likes
   bool object_arguments = false;  // buffers are an object and an offset, dynamic shared memory is an argument
 

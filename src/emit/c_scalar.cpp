@@ -152,34 +152,11 @@ CKernel::Index CKernel::position(Scalar s) {
 
 std::string CKernel::place(Scalar s) { return without_parentheses(position(s).text); }
 
-// Arguments have at most 2^30 elements where indices have 32 bits; what is constant of an offset is for the instruction.
-std::string CKernel::byte_address(int slot, Scalar at) {
-  const thread::Buffer& b = buffer(slot);
-  const auto size = static_cast<int64_t>(ir::byte_size(b.dtype));
-  if (!dialect_.byte_offsets || wide_ || size > 4 || slot >= kernel_.arguments - kernel_.scratch) return {};
-  constexpr int64_t kMostOffset = 4096;
-  std::string moving;
-  int64_t constant = 0;
-  if (const Expr e = ir::as_expr(at)) {
-    Expr rest = e;
-    if (e.kind() == symbolic::ExprKind::kAdd)
-      for (Expr term : e.args())
-        if (term.is_constant() && std::abs(term.constant()) * size < kMostOffset && (e - term).range().lo >= 0)
-          rest = e - term, constant = term.constant();
-    moving = index(rest).text;
-  } else {
-    moving = position(at).text;
-  }
-  std::string text = fmt::format("({}char*){} + (u32){} * {}u", b.written ? "" : "const ",
-                                 buffer_names_[static_cast<size_t>(slot)], moving, size);
-  if (constant != 0) text += fmt::format(" {} {}", constant < 0 ? '-' : '+', std::abs(constant) * size);
-  return text;
-}
-
 namespace {
 
-// An address as a part that threads differ in, or iterations do, a part that is of parameters alone, and a number; none where the parts may be negative,
-// so that they could leave the range of an index where the whole does not.
+constexpr int64_t kMostOffset = 4096;  // bytes that an instruction adds to an address by itself
+
+// An address as a part that threads differ in, or iterations do, a part that is of parameters alone, and a number.
 struct Offset {
   Expr moving, uniform, constant;
 };
@@ -194,19 +171,68 @@ std::optional<Offset> offset_of(Scalar at) {
     Expr& part = term.is_constant() ? found.constant : is_uniform ? found.uniform : found.moving;
     part = part + term;
   }
-  for (Expr part : {found.moving, found.uniform, found.constant})
-    if (part.range().lo < 0) return std::nullopt;
   return found;
+}
+// The same, where no part may be negative, so that it could leave the range of an index where the whole does not.
+std::optional<Offset> pointer_offset_of(Scalar at) {
+  const auto offset = offset_of(at);
+  if (!offset) return std::nullopt;
+  for (Expr part : {offset->moving, offset->uniform, offset->constant})
+    if (part.range().lo < 0) return std::nullopt;
+  return offset;
+}
+// The same for bytes behind a pointer: what moves begins at 0. What is negative by a little is so by a constant, which is for the instruction.
+std::optional<Offset> byte_offset_of(Scalar at, int64_t size) {
+  auto offset = offset_of(at);
+  if (!offset || offset->uniform.range().lo < 0) return std::nullopt;
+  if (const int64_t least = offset->moving.range().lo; least < 0) {
+    if (least < -kMostOffset) return std::nullopt;
+    offset->moving = offset->moving - least, offset->constant = offset->constant + least;
+  }
+  if (std::abs(offset->constant.constant()) * size >= kMostOffset) return std::nullopt;
+  return offset;
 }
 
 }  // namespace
 
+// Arguments have at most 2^30 elements where indices have 32 bits; what is constant of an offset is for the instruction. Where a loop reads at several
+// numbers of parameters behind the same offset, each goes to a pointer that all threads have, so that one offset moves for all of them.
+std::string CKernel::byte_address(int slot, Scalar at) {
+  const thread::Buffer& b = buffer(slot);
+  const auto size = static_cast<int64_t>(ir::byte_size(b.dtype));
+  if (!dialect_.byte_offsets || wide_ || size > 4 || slot >= kernel_.arguments - kernel_.scratch) return {};
+  std::string base = buffer_names_[static_cast<size_t>(slot)], moving;
+  int64_t constant = 0;
+  const Expr e = ir::as_expr(at);
+  const auto offset = byte_offset_of(at, size);
+  const auto found = offset ? offsets_.find({slot, offset->moving.node()}) : offsets_.end();
+  if (found != offsets_.end() && found->second.size() > 1) {
+    moving = index(offset->moving).text;
+    constant = offset->constant.constant();
+    if (!offset->uniform.is_constant(0)) base = fmt::format("({} + {})", base, index(offset->uniform).text);
+  } else if (e) {
+    Expr rest = e;
+    if (e.kind() == symbolic::ExprKind::kAdd)
+      for (Expr term : e.args())
+        if (term.is_constant() && std::abs(term.constant()) * size < kMostOffset && (e - term).range().lo >= 0)
+          rest = e - term, constant = term.constant();
+    moving = index(rest).text;
+  } else {
+    moving = position(at).text;
+  }
+  std::string text = fmt::format("({}char*){} + (u32){} * {}u", b.written ? "" : "const ", base, moving, size);
+  if (constant != 0) text += fmt::format(" {} {}", constant < 0 ? '-' : '+', std::abs(constant) * size);
+  return text;
+}
+
 void CKernel::find_offsets() {
-  if (dialect_.kept_pointer.empty()) return;
+  if (dialect_.kept_pointer.empty() && !dialect_.byte_offsets) return;
   const auto add = [&](int slot, Scalar at) {
     if (buffer(slot).space != thread::Space::kGlobal) return;
-    if (const auto offset = offset_of(at))
-      offsets_[{slot, offset->moving.node()}][offset->uniform.node()].insert(offset->constant.constant());
+    const auto offset = dialect_.byte_offsets
+                            ? byte_offset_of(at, static_cast<int64_t>(ir::byte_size(buffer(slot).dtype)))
+                            : pointer_offset_of(at);
+    if (offset) offsets_[{slot, offset->moving.node()}][offset->uniform.node()].insert(offset->constant.constant());
   };
   const auto visit_reads = [&](const thread::Stmt& s) {
     if (const auto* n = s->as<thread::LoadVector>()) add(n->memory, n->index);
@@ -224,7 +250,7 @@ void CKernel::find_offsets() {
 
 std::string CKernel::pointer_to(int slot, Scalar at) {
   const std::string& base = buffer_names_[static_cast<size_t>(slot)];
-  const auto offset = offset_of(at);
+  const auto offset = pointer_offset_of(at);
   const auto found = offset ? offsets_.find({slot, offset->moving.node()}) : offsets_.end();
   // Pointers for their own sake cost a compiler more than positions do.
   if (found == offsets_.end() || found->second.size() < 2 ||

@@ -118,6 +118,7 @@ std::string CKernel::word_of(int slot, Expr first, int items) {
     const Half* b = half_of(slot, first.constant() + 1);
     if (a != nullptr && b != nullptr) {
       if (a->word == b->word && a->part == 0 && b->part == 1) return a->word;
+      if (dialect_.halves != nullptr) return dialect_.halves(a->word, a->part, b->word, b->part);
       const std::string low = a->part == 0 ? fmt::format("({} & 0xffffu)", a->word) : fmt::format("{} >> 16", a->word);
       const std::string high =
           b->part == 0 ? fmt::format("{} << 16", b->word) : fmt::format("({} & 0xffff0000u)", b->word);

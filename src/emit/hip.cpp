@@ -182,6 +182,12 @@ std::string atomic(Combiner combiner, DType t, bool, const ir::Target&) {
   return fmt::format("atomic_{}", ir::name_of(combiner));
 }
 
+// One instruction that takes any four bytes of two words.
+std::string halves(const std::string& low, int low_part, const std::string& high, int high_part) {
+  return fmt::format("__builtin_amdgcn_perm({}, {}, 0x{:04x}{:04x}u)", high, low, high_part == 0 ? 0x0504 : 0x0706,
+                     low_part == 0 ? 0x0100 : 0x0302);
+}
+
 // The vector that a builtin takes for the words of a fragment.
 std::string factor(DType t, const std::vector<std::string>& words, int items) {
   if (t == DType::kF32) return words.size() == 1 ? fmt::format("bits_float({})", words[0]) : "";
@@ -249,6 +255,7 @@ const Dialect& hip_dialect() {
           "__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\"{});",
           memory, memory);
     };
+    d.halves = halves;
     d.shuffle = shuffle;
     d.vote = vote;
     d.atomic = atomic;

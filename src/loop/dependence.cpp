@@ -46,8 +46,33 @@ class Equations {
       return;
     }
     if (a.rest != b.rest) return;
-    while (!a.varying.empty() && take_digit(a, b)) {
+    do {
+      while (!a.varying.empty() && take_digit(a, b)) {
+      }
+    } while (fold(a) && fold(b));
+  }
+
+  // c * (x / m) - d * (x / (k*m)) = c * ((x / m) % k) + (c*k - d) * (x / (k*m)): digits that have changed places. Whether there were such terms.
+  static bool fold(Terms& terms) {
+    for (Term& low : terms.varying) {
+      if (!low.coefficient.is_constant()) continue;
+      const bool is_quotient = low.atom.kind() == ExprKind::kFloorDiv && low.atom.args()[1].is_constant();
+      const Expr x = is_quotient ? low.atom.args()[0] : low.atom;
+      const int64_t m = is_quotient ? low.atom.args()[1].constant() : 1, c = low.coefficient.constant();
+      for (Term& high : terms.varying) {
+        if (high.atom.kind() != ExprKind::kFloorDiv || high.atom.args()[0] != x) continue;
+        const Expr divisor = high.atom.args()[1];
+        if (!divisor.is_constant() || !high.coefficient.is_constant() || m < 1 || divisor.constant() <= m ||
+            divisor.constant() % m != 0 || (c < 0) == (high.coefficient.constant() < 0))
+          continue;
+        const Expr k = divisor.table().constant(divisor.constant() / m);
+        low.atom = symbolic::mod(low.atom, k);
+        high.coefficient = high.coefficient + low.coefficient * k;
+        std::erase_if(terms.varying, [](const Term& t) { return t.coefficient.is_constant(0); });
+        return true;
+      }
     }
+    return false;
   }
 
   // Finds the term whose coefficient is beyond all that the others can add up to.

@@ -103,7 +103,7 @@ class MatrixScheduler {
     steps.step(fmt::format("vectorize {}_d {}", near, kTurned));
   }
   // The copies of one factor: neighbouring threads copy neighbours.
-  void copy(StepList& steps, const std::string& near, int row_elements, bool is_vector, bool is_tight,
+  void copy(StepList& steps, const std::string& near, int tile_rows, int row_elements, bool is_vector, bool is_tight,
             int block) const {
     if (!is_vector) {
       // Several at a time, in a loop, where sums take most registers; else loads one by one, all under way together, and stores in words of two.
@@ -123,15 +123,25 @@ class MatrixScheduler {
       steps.step(fmt::format("vectorize {}_l 2", near));
       return;
     }
-    const bool is_narrow = row_elements / vector_ == 4;
     steps.step(fmt::format("split {0}_1 {1} -> {0}_v {0}_l exact", near, vector_));
-    // Eight lanes write two rows of four vectors: rows that are four apart lie in different banks.
-    if (is_narrow) {
+    // Eight lanes write two rows of four vectors: rows that are four apart lie in different banks. A thread has the rows between, or where there are
+    // more threads so many of them that each has some.
+    std::string rows = near + "_0";
+    if (row_elements / vector_ == 4) {
+      const int own = std::clamp(4 * tile_rows / block, 1, 4);
       steps.step(fmt::format("split {0}_0 4 -> {0}_r {0}_d exact", near));
-      steps.step(fmt::format("interchange {0}_d {0}_v", near));
-      steps.step(fmt::format("unroll {}_d", near));
+      rows = near + "_r";
+      std::string between = near + "_d";
+      if (own < 4) {
+        steps.step(fmt::format("split {0}_d {1} -> {0}_e {0}_s exact", near, own));
+        steps.step(fmt::format("interchange {0}_r {0}_e", near));
+        steps.step(fmt::format("fuse {0}_e {0}_r -> {0}_f", near));
+        rows = near + "_f", between = near + "_s";
+      }
+      steps.step(fmt::format("interchange {} {}_v", between, near));
+      steps.step("unroll " + between);
     }
-    steps.step(fmt::format("fuse {0}_{1} {0}_v -> {0}_copy", near, is_narrow ? "r" : "0"));
+    steps.step(fmt::format("fuse {} {}_v -> {}_copy", rows, near, near));
     steps.step(fmt::format("thread {}_copy", near));
     steps.step(fmt::format("vectorize {}_l {}", near, vector_));
   }
@@ -192,7 +202,8 @@ class MatrixScheduler {
       if (is_turned) {
         copy_turned(steps, load->slot, near, aligned);
       } else {
-        copy(steps, near, is_deep ? t.depth : tile, aligned, is_tight, t.warps() * target.warp);
+        copy(steps, near, is_deep ? tile : t.depth, is_deep ? t.depth : tile, aligned, is_tight,
+             t.warps() * target.warp);
       }
     };
     fill(left_, "left", turn_left, deep_left, t.rows);

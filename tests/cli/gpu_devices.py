@@ -116,6 +116,25 @@ def test_hip_agrees_at_every_shape(folder):
         assert sum(c.startswith("allocate ") for c in calls) == sum(c.startswith("free ") for c in calls), "memory is given back"
 
 
+def test_hip_products_by_matrix_instructions(folder):
+    """Each version at extents that are multiples of its vectors and at odd ones; instructions of both machines; the right factor across and along the depth."""
+    if not HAS_CLANG:
+        return "there is no clang++-22"
+    for arch, transposed in (("gfx90a:sramecc+:xnack-", True), ("gfx1100", False)):
+        nodes = [h.node("Transpose", "w", "v", perm=[1, 0]), h.node("MatMul", "x v", "y")] if transposed else [h.node("MatMul", "x w", "y")]
+        w = (h.HALF, ["n", "k"] if transposed else ["k", "n"])
+        model = h.model(nodes, {"x": (h.HALF, ["m", "k"]), "w": w}, ["y"])
+        data = []
+        for m, k, n in ((136, 40, 152), (129, 35, 131), (int(RNG.integers(1, 200)), int(RNG.integers(1, 9)) * 8, int(RNG.integers(1, 20)) * 8), (17, 1, 130)):
+            v = h.normal(RNG, k, n).astype(np.float16)
+            data.append({"x": h.normal(RNG, m, k).astype(np.float16), "w": np.ascontiguousarray(v.T) if transposed else v})
+        env = on_hip(arch=arch) | {"STAX_CACHE": str(folder / "cache")}
+        for version in range(6):
+            for feed, got in zip(data, h.run(folder, model, data, "--device", "hip", "--force", f"*={version}", env=env).outputs):
+                x, v = feed["x"].astype(np.float64), feed["w"].astype(np.float64)
+                h.same(got, {"y": (x @ (v.T if transposed else v)).astype(np.float16)}, f"{arch}, version {version} at {x.shape}, {v.shape}", rtol=2e-3, atol=2e-3)
+
+
 def test_code_made_by_hiprtc_is_kept(folder):
     if not HAS_CLANG:
         return "there is no clang++-22"

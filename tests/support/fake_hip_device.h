@@ -58,6 +58,55 @@ inline int fake_swizzle(int value, int pattern) {
   const int lane = fake_block->lane();
   return fake_block->exchange(value, (lane & ~31) | ((((lane & pattern) | (pattern >> 5)) ^ (pattern >> 10)) & 31));
 }
+// Four bytes of eight: those of `low` are 0 to 3.
+inline unsigned fake_perm(unsigned high, unsigned low, unsigned selector) {
+  const unsigned long long all = (unsigned long long)high << 32 | low;
+  unsigned word = 0;
+  for (int k = 0; k < 4; ++k) {
+    const unsigned from = selector >> (8 * k) & 255;
+    if (from > 7) __builtin_trap();
+    word |= (unsigned)(all >> (8 * from) & 255) << (8 * k);
+  }
+  return word;
+}
+inline float fake_factor(_Float16 x) { return (float)x; }
+inline float fake_factor(short x) { return __builtin_bit_cast(float, (unsigned)(unsigned short)x << 16); }
+// Matrix instructions: a lane has one column of the product. Of the factors a lane has `kWords` words, two steps of the depth each: of one row of the
+// left and of one column of the right. row(i) is the row of the lane's sum i. `kParts` lanes, `kSize` apart, share a row and a column, each with its
+// steps of the depth.
+template <int kSize, int kParts, int kWords, class A, class C, class Row>
+C fake_product(A a, A b, C c, Row row) {
+  const int lane = fake_block->lane();
+  int left[kWords], right[kWords];
+  __builtin_memcpy(left, &a, sizeof left);
+  __builtin_memcpy(right, &b, sizeof right);
+  const auto halves = [&](int word, float* to) {
+    A both = a;
+    __builtin_memcpy(&both, &word, sizeof word);
+    to[0] = fake_factor(both[0]), to[1] = fake_factor(both[1]);
+  };
+  for (int part = 0; part < kParts; ++part)
+    for (int w = 0; w < kWords; ++w) {
+      float y[2];
+      halves(kParts == 1 ? right[w] : fake_block->exchange(right[w], lane % kSize + kSize * part), y);
+      for (int i = 0; i < (int)(sizeof c / sizeof(float)); ++i) {
+        float x[2];
+        halves(fake_block->exchange(left[w], row(i) + (kParts == 1 ? 0 : kSize * part)), x);
+        c[i] += x[0] * y[0] + x[1] * y[1];
+      }
+    }
+  return c;
+}
+template <class A, class C>
+C fake_wmma(A a, A b, C c) {
+  return fake_product<16, 1, 8>(a, b, c, [](int i) { return 2 * i + fake_block->lane() / 16; });
+}
+template <class A, class C>
+C fake_mfma(A a, A b, C c) {
+  constexpr int kSize = sizeof c == 64 ? 32 : 16;
+  return fake_product<kSize, 64 / kSize, 2>(a, b, c,
+                                            [](int i) { return i / 4 * 8 + fake_block->lane() / kSize * 4 + i % 4; });
+}
 template <class T>
 bool fake_exchange_if(T* cell, T* seen, T next) {
   if (*cell == *seen) return *cell = next, true;
@@ -75,8 +124,15 @@ bool fake_exchange_if(T* cell, T* seen, T next) {
 #define __builtin_amdgcn_ds_bpermute(address, value) fake_block->exchange(value, (address) >> 2)
 #define __builtin_amdgcn_ds_swizzle(value, pattern) fake_swizzle(value, pattern)
 #define __builtin_amdgcn_mov_dpp(value, control, rows, banks, bound) fake_dpp(value, control)
+#define __builtin_amdgcn_perm(high, low, selector) fake_perm(high, low, selector)
 #define __builtin_amdgcn_ballot_w64(condition) fake_block->ballot(condition)
 #define __builtin_amdgcn_ballot_w32(condition) fake_block->ballot(condition)
+#define __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, c) fake_wmma(a, b, c)
+#define __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, c) fake_wmma(a, b, c)
+#define __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, c, cbsz, abid, blgp) fake_mfma(a, b, c)
+#define __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, cbsz, abid, blgp) fake_mfma(a, b, c)
+#define __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, cbsz, abid, blgp) fake_mfma(a, b, c)
+#define __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, cbsz, abid, blgp) fake_mfma(a, b, c)
 #define __builtin_amdgcn_rcpf(x) (1.0f / (x))
 #define __builtin_amdgcn_exp2f(x) ((x) < -126.0f ? 0.0f : __builtin_exp2f(x))
 #define __builtin_amdgcn_fmed3f(x, least, most) __builtin_fminf(__builtin_fmaxf(x, least), most)

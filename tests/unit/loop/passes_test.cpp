@@ -116,6 +116,12 @@ TEST(Dependence, AffineIndices) {
   EXPECT_TRUE(independent("2*i, 0", "2*i + 1, 0"));
   EXPECT_TRUE(independent("floordiv(i, 3), mod(i, 3)", "floordiv(i, 3), mod(i, 3)"));
   EXPECT_TRUE(independent("i + o, 0", "i + o, 0"));
+  // (i mod 500)*8 + (i / 500)*4 + k: digits that have changed places; and where they overlap.
+  EXPECT_TRUE(independent("k + i*8 - floordiv(i, 500)*3996, 0", "k + i*8 - floordiv(i, 500)*3996, 0"));
+  EXPECT_FALSE(independent("k + i*8 - floordiv(i, 500)*3997, 0", "k + i*8 - floordiv(i, 500)*3997, 0"));
+  const char* halves = "k + floordiv(i, 2)*8 - floordiv(i, 500)*1996, mod(i, 2)";
+  EXPECT_TRUE(independent(halves, halves));
+  EXPECT_FALSE(independent("k + floordiv(i, 2)*8 - floordiv(i, 500)*1996, 0", halves));
   EXPECT_TRUE(independent("k, 0", "k + 4, 0") == false);
   EXPECT_FALSE(independent("i, 0", "i + 1, 0"));
   EXPECT_FALSE(independent("i + k, 0", "i + k, 0"));
