@@ -28,6 +28,7 @@ constexpr int64_t kLongRow = 64;
 constexpr int kWarpRow = 8;
 // Lanes of one access, and accesses of a thread where there are many elements.
 constexpr int kVector = 4, kSeveral = 2;
+constexpr int kApart = 4;  // single results of a thread
 // Iterations of a reduction in a thread that are written out.
 constexpr int kTogether = 8;
 
@@ -247,8 +248,8 @@ class GpuScheduler {
     }
     if (form_.outer.empty() || (!versions.empty() && !versions.back().guard)) return versions;
     if (along_row && !along_reduction) {
-      for (const bool together : {true, false}) {
-        if (auto v = vector_reduction(together)) versions.push_back(std::move(*v));
+      for (const Neighbours neighbours : {Neighbours::kRows, Neighbours::kRow, Neighbours::kApart}) {
+        if (auto v = several_reductions(neighbours)) versions.push_back(std::move(*v));
         // Where rows are whole vectors together, whatever their length is, there is no need for one that knows that each of them is.
         if (!versions.empty() && (!versions.back().guard || !versions.back().necessary)) break;
       }
@@ -301,13 +302,17 @@ class GpuScheduler {
       if (*copy == 0 || cases) unrolled.schedule += fmt::format(fmt::runtime(steps), name(r), copy, kTogether);
     if (is_legal(unrolled)) v = std::move(unrolled);
   }
-  // Several vectors of neighbouring results a thread, where that is still work for half of the machine. `together`: of the last two loops, which are one in
-  // memory and in the result (turns of a reduction, and rows of any length).
-  std::optional<GpuVersion> vector_reduction(bool together) const {
+  // What a thread that has several results has them of: vectors of the last two loops, which are one in memory and in the result (turns of a reduction, and
+  // rows of any length); vectors of a row; single ones of a row, as far apart as there are threads, whose loads share an address.
+  enum class Neighbours { kRows, kRow, kApart };
+  // Several results a thread, where that is still work for half of the machine; for all of it where all that is saved are addresses.
+  std::optional<GpuVersion> several_reductions(Neighbours neighbours) const {
     GpuVersion v;
     v.block = kReductionBlock;
     const loop::For& last = form_.outer.back();
-    const int64_t part = int64_t{kReductionBlock} * kSeveral * kVector;
+    const bool together = neighbours == Neighbours::kRows, apart = neighbours == Neighbours::kApart;
+    const int each = apart ? kApart : kSeveral;
+    const int64_t part = int64_t{kReductionBlock} * each * (apart ? 1 : kVector);
     if (target_.vector_bytes < 8 || form_.inner_loads.size() != 1) return std::nullopt;
     const Scalar load = form_.inner_loads[0];
     const std::vector<Expr>& extents = kernel_.buffers[load->slot].extents;
@@ -332,31 +337,38 @@ class GpuScheduler {
       order.pop_back();
       order.back() = "row";
       steps.step(fmt::format("fuse {} {} -> row", name(before), name(last)));
-    } else {
+    } else if (!apart) {
       if (!make_multiple(kernel_, last.extent, kVector, v)) return std::nullopt;
       if (extents.size() > 1 && !make_multiple(kernel_, extents.back(), kVector, v)) return std::nullopt;
     }
     const Expr columns = symbolic::less_equal(row_extent.table().constant(part / 2), row_extent);
     v.guard = v.guard ? symbolic::logical_and(v.guard, columns) : columns;
-    if (!require_at_least(v, count_of(form_.outer), part * target_.units / 2)) return std::nullopt;
+    if (!require_at_least(v, count_of(form_.outer), apart ? part * target_.units : part * target_.units / 2))
+      return std::nullopt;
     if (v.guard.is_constant(0)) return std::nullopt;
     const std::string row = order.back();
-    steps.step(fmt::format("split {0} {1} -> {0}v lanes exact", row, kVector));
-    steps.step(fmt::format("split {0}v {1} -> {0}o part cases rest", row, kReductionBlock * kSeveral));
+    if (!apart) steps.step(fmt::format("split {0} {1} -> {0}v lanes exact", row, kVector));
+    steps.step(fmt::format("split {0}{1} {2} -> {0}o part cases rest", row, apart ? "" : "v", kReductionBlock * each));
     steps.step(fmt::format("split part {} -> each threads exact", kReductionBlock));
     steps.step("interchange each threads");
     order.back() += "o";
     StepList grid(order);
     const std::string all = fuse_outer(grid, order.size());
     steps.step(grid.str());
-    for (const char* each : {"sink each", "sink lanes", "sink lanes_t", "unroll each"}) steps.step(each);
-    for (const char* each : {"lanes", "lanes_t"}) steps.step(fmt::format("vectorize {} {}", each, kVector));
+    steps.step("sink each");
+    if (!apart)
+      for (const char* lanes : {"lanes", "lanes_t"}) steps.step(fmt::format("sink {}", lanes));
+    steps.step("unroll each");
+    if (!apart)
+      for (const char* lanes : {"lanes", "lanes_t"}) steps.step(fmt::format("vectorize {} {}", lanes, kVector));
     steps.step("parallelize " + all);
-    for (const char* each : {"threads", "rest"}) steps.step(fmt::format("thread {}", each));
+    for (const char* loop : {"threads", "rest"}) steps.step(fmt::format("thread {}", loop));
     v.schedule = steps.str();
     v.reasons = {
-        fmt::format("a thread reduces for {} results in {} accesses: neighbouring vectors are neighbours in a warp",
-                    kVector * kSeveral, kSeveral)};
+        apart ? fmt::format("a thread reduces for {} results: neighbouring results are neighbours in a warp", each)
+              : fmt::format(
+                    "a thread reduces for {} results in {} accesses: neighbouring vectors are neighbours in a warp",
+                    kVector * each, each)};
     if (together) v.reasons.push_back("rows of any length: several of them together are whole vectors");
     unroll_reduction(v, true);
     if (v.guard.is_constant(1)) v.guard = {};

@@ -75,6 +75,26 @@ def test_attention_on_the_simulator(folder):
     attention_agrees(folder, "sim")
 
 
+def column_sums_agree(folder, device, env=None):
+    """A mean and a square norm of columns, and one between two other axes, each version: whole blocks, what is left of one, rows of any length, no rows."""
+    for op, axis, dims in (("ReduceMean", 0, ["n", "m"]), ("ReduceSumSquare", 1, ["b", "n", "m"])):
+        model = h.model([h.node(op, "x axes", "y", keepdims=0)], {"x": (h.FLOAT, dims)}, ["y"], {"axes": np.array([axis])})
+        shapes = [(1, 1), (9, 513), (35, 1031), (8, 2048), (int(RNG.integers(1, 40)), int(RNG.integers(500, 1700)))]
+        data = [{"x": h.normal(RNG, *([3] if axis else []), *s)} for s in shapes]
+        for version in range(4):
+            for feed, got in zip(data, h.run(folder, model, data, "--device", device, "--force", f"*={version}", env=env).outputs):
+                x = feed["x"].astype(np.float64)
+                want = (x ** 2).sum(1) if axis else x.mean(0)
+                h.same(got, {"y": want.astype(np.float32)}, f"{device}, {op}, version {version} at {x.shape}", rtol=1e-5, atol=1e-6)
+
+
+def test_column_sums_on_each_device(folder):
+    column_sums_agree(folder, "sim")
+    column_sums_agree(folder, "cuda", on_cuda())
+    if HAS_CLANG:
+        column_sums_agree(folder, "hip", on_hip())
+
+
 def agrees(folder, device, env=None, model=None):
     data = feeds()
     session = h.run(folder, model or layer(), data, "--device", device, env=env)

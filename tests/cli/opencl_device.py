@@ -35,6 +35,10 @@ def test_attention_at_every_shape(folder):
     gpu_devices.attention_agrees(folder, "opencl")
 
 
+def test_column_sums(folder):
+    gpu_devices.column_sums_agree(folder, "opencl")
+
+
 def test_half_precision_is_stored_and_computed_in_float(folder):
     model = h.model([h.node("Add", "x y", "z")], {"x": (10, ["n"]), "y": (10, ["n"])}, ["z"])
     data = [{k: RNG.standard_normal(n).astype(np.float16) for k in "xy"} for n in (1, 7, 1000)]
