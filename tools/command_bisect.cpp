@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "bisect/bisect.h"
+#include "bisect/crash.h"
 #include "commands.h"
 #include "session/npz.h"
 #include "support/error.h"
@@ -25,13 +26,28 @@ int bisect_command(const BisectCommand& o) {
   if (o.inputs.empty()) user_error("no input files; give the call that goes wrong with --inputs a.npz");
   const auto dims = parse_dims(o.dims);
   const auto source = [&] { return session::load_graph(o.model, dims); };
+  const bisect::BisectOptions options{.threads = o.threads, .device = o.device, .emit = o.emit};
+  // A compiler that is wrong may not live to say so.
+  if (const auto ended = bisect::go_on_apart()) {
+    if (ended->crash.empty()) return ended->status;
+    const auto inputs = [&] {
+      const auto arrays = session::read_npz(o.inputs[0]);
+      return session::reference_items(session::feed(session::inputs_of(*source()), arrays, o.inputs[0]));
+    };
+    if (const auto found = bisect::crash_of(source, inputs, options))
+      report_finding(o.model, *found);
+    else
+      std::printf("%s: %s, and no part of the way to its program does by itself\n", o.model.c_str(),
+                  ended->crash.c_str());
+    return kFault;
+  }
   const std::vector<session::Port> ports = session::inputs_of(*source());
   int status = 0;
   std::vector<std::vector<tensor::Item>> calls;
   for (const std::string& file : o.inputs) {
     const auto arrays = session::read_npz(file);
     calls.push_back(session::reference_items(session::feed(ports, arrays, file)));
-    auto found = bisect::bisect(source, calls.back(), {.threads = o.threads, .device = o.device, .emit = o.emit});
+    auto found = bisect::bisect(source, calls.back(), options);
     if (!found) {
       std::printf("%s: all levels agree\n", file.c_str());
       continue;
@@ -40,8 +56,7 @@ int bisect_command(const BisectCommand& o) {
     status = kFault;
   }
   if (status != 0 || calls.size() < 2) return status;
-  auto found =
-      bisect::bisect_session(source, std::move(calls), {.threads = o.threads, .device = o.device, .emit = o.emit});
+  auto found = bisect::bisect_session(source, std::move(calls), options);
   if (!found) {
     std::printf("and in one session\n");
     return 0;
@@ -64,11 +79,16 @@ int replay_command(const ReplayCommand& o) {
                o.file);
   compile::Repro repro;
   std::optional<bisect::Finding> found;
+  std::string crash;
   try {
     repro = compile::parse_repro(text);
+    if (const auto ended = bisect::go_on_apart()) {
+      if (ended->crash.empty()) return ended->status;
+      crash = ended->crash;
+    }
     // The options of the run that failed, before anything asks for them.
     if (!repro.disable.empty()) ::setenv("STAX_DISABLE", repro.disable.c_str(), 0);
-    found = bisect::replay(repro, {.threads = o.threads});
+    if (crash.empty()) found = bisect::replay(repro, {.threads = o.threads});
   } catch (const UserError& e) {
     user_error("'{}': {}", o.file, e.what());
   }
@@ -78,6 +98,10 @@ int replay_command(const ReplayCommand& o) {
               : repro.kind == compile::Repro::Kind::kExpression ? "expression"
                                                                 : "calls in one",
               repro.name.c_str(), repro.fault.c_str());
+  if (!crash.empty()) {
+    std::printf("it is still there: %s\n", crash.c_str());
+    return kFault;
+  }
   if (!found) {
     std::printf("it is gone\n");
     return 0;
@@ -89,6 +113,10 @@ int replay_command(const ReplayCommand& o) {
 }  // namespace
 
 void report_finding(const std::string& what, const bisect::Finding& finding) {
+  if (finding.repro.model.empty()) {  // a model that cannot even be read
+    std::printf("%s: the first to differ is %s\n", what.c_str(), bisect::text_of(finding).c_str());
+    return;
+  }
   const std::string path = compile::write_repro(finding.repro);
   std::printf("%s: the first to differ is %s\n  repro:    %s\n", what.c_str(), bisect::text_of(finding).c_str(),
               path.c_str());

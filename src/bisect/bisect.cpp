@@ -162,7 +162,8 @@ Finding finding_of(const ProgramFault& fault, tensor::Graph& graph, std::vector<
   f.value = fault.value, f.source = fault.source, f.what = fault.what;
   f.repro.kind = Repro::Kind::kKernel;
   f.repro.name = fault.pass;
-  f.repro.version = fault.version;
+  // Which version is launched is the runtime's to say where that is what is looked at.
+  if (fault.level != "runtime") f.repro.version = fault.version;
   if (options.machine.is_gpu()) f.repro.device = options.machine.device;
   f.repro.emit = options.machine.emit;
   f.repro.fault = fmt::format("{}: {}", f.value, f.what);

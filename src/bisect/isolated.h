@@ -28,17 +28,20 @@ class SharedMemory {
 /// Runs `work` in a child that may take so many seconds of each processor. Empty where it ended; else how it ended: "it throws: ..", "it crashes (SIGSEGV)", "it does not end within 20 s".
 std::string run_isolated(const std::function<void()>& work, int seconds);
 
+/// The process ends when the one that started it does, where the system can do that.
+void end_with_parent();
+
 /// Memory that ends at a page that nobody may touch, with a pattern in front of it: poisoned with a NaN in every float type, or an unlikely
-/// number in integer ones.
+/// number in integer ones. Where it has to begin at a multiple of `alignment`, the pattern goes on between its end and that page.
 class GuardedMemory {
  public:
-  GuardedMemory(size_t bytes, int poison);
+  GuardedMemory(size_t bytes, int poison, size_t alignment = 1);
   ~GuardedMemory();
   GuardedMemory(const GuardedMemory&) = delete;
   GuardedMemory& operator=(const GuardedMemory&) = delete;
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  /// Nothing was written in front of it, on its first page.
+  /// Nothing was written in front of it, on its first page, or behind it.
   bool intact() const;
 
  private:

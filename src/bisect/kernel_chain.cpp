@@ -32,6 +32,9 @@ namespace {
 // What a stage may take. The interpreter of a level may be too slow for a large kernel: then that stage is skipped.
 constexpr int kStageSeconds = 8, kGpuStageSeconds = 60;
 
+// Of the arguments of GPUs' kernels, which are read as vectors.
+constexpr size_t kGpuAlignment = 16;
+
 /// One point of the way.
 struct Stage {
   std::string level, name, detail;
@@ -54,10 +57,16 @@ struct Way {
   loop::Kernel current = {};    // what the next stage starts from
   thread::Kernel threads = {};  // of GPUs, behind the passes over loop IR
   Stage making = {};            // the stage that is being made
+  Beginning beginning = {};
+
+  void begin(Stage stage) {
+    making = std::move(stage);
+    if (beginning) beginning({making.level, making.name, making.detail, {}, schedule});
+  }
 
   /// The stage that follows, made by `make`.
   void add(std::string level, std::string name, std::string detail, const std::function<loop::Kernel()>& make) {
-    making = {std::move(level), std::move(name), std::move(detail), {}, {}};
+    begin({std::move(level), std::move(name), std::move(detail), {}, {}});
     current = make();
     auto kept = std::make_shared<const loop::Kernel>(current);
     making.kernel = kept;
@@ -87,7 +96,7 @@ void lower_level(Way& way) {
 
 /// Which schedule the version has.
 void choose(Way& way) {
-  way.making = {"loop", "choose_versions", {}, {}, {}};
+  way.begin({"loop", "choose_versions", {}, {}, {}});
   const loop::Kernel& naive = way.lowered.kernel;
   auto pick = [&](size_t count) {
     way.versions = static_cast<uint32_t>(count);
@@ -114,7 +123,7 @@ void schedule_level(Way& way) {
   for (const loop::Step& step : loop::parse_schedule(way.schedule))
     way.add("loop", step.verb, "schedule step `" + step.str() + "`", [&] { return loop::apply(way.current, step); });
   // All at once, as the compiler does it.
-  way.making = {"loop", "apply_schedule", way.schedule, {}, {}};
+  way.begin({"loop", "apply_schedule", way.schedule, {}, {}});
   loop::Kernel whole = loop::apply_schedule(start, way.schedule);
   if (loop::print(whole, true) != loop::print(way.current, true))
     way.add("loop", "apply_schedule", way.schedule, [&] { return whole; });
@@ -131,7 +140,7 @@ void loop_pass_level(Way& way) {
 void native_level(Way& way) {
   if (way.machine.is_gpu()) return;
   const std::string isa(emit::name_of(emit::host_isa()));
-  way.making = {"native", "emit_native", isa, {}, {}};
+  way.begin({"native", "emit_native", isa, {}, {}});
   auto native = std::make_shared<NativeKernel>(way.current);
   auto kernel = std::make_shared<const loop::Kernel>(way.current);
   for (const int threads : {1, 2})
@@ -148,7 +157,7 @@ void thread_level(Way& way) {
   auto kernel = std::make_shared<const loop::Kernel>(way.current);
   bool has_barriers = false;
   auto add = [&](const char* name, const char* detail, const std::function<thread::Kernel()>& make) {
-    way.making = {"thread", name, detail, kernel, {}};
+    way.begin({"thread", name, detail, kernel, {}});
     way.threads = make();
     has_barriers = has_barriers || way.making.name == "insert_barriers";
     way.making.run = [threads = std::make_shared<const GpuKernel>(way.threads), has_barriers](
@@ -171,11 +180,11 @@ void device_level(Way& way) {
   if (!way.machine.is_gpu()) return;
   const ir::CodeFormat format = way.machine.format();
   const bool is_sim = format == ir::CodeFormat::kThread;
-  way.making = {"device",
-                is_sim ? "parse_kernel" : "emit_gpu",
-                std::string(ir::name_of(format)),
-                std::make_shared<const loop::Kernel>(way.current),
-                {}};
+  way.begin({"device",
+             is_sim ? "parse_kernel" : "emit_gpu",
+             std::string(ir::name_of(format)),
+             std::make_shared<const loop::Kernel>(way.current),
+             {}});
   way.making.run = [kernel = std::make_shared<const GpuKernel>(way.threads), machine = way.machine,
                     code = is_sim ? std::string() : emit::emit_gpu(way.threads, format, way.machine.row())](
                        auto buffers, auto params) { kernel->run_on(machine, code, buffers, params); };
@@ -186,21 +195,56 @@ void device_level(Way& way) {
 constexpr void (*kLevels[])(Way&) = {lower_level,  schedule_level, loop_pass_level,
                                      native_level, thread_level,   device_level};
 
+/// The naive nest with all axes as the op has them; null where the op has none that are merged, or not even that can be made.
+std::unique_ptr<lower::LoweredKernel> lowered_apart(const Way& way) {
+  if (way.phase > 0 || (way.op.kind() != tensor::OpKind::kCompute && way.op.kind() != tensor::OpKind::kRowGroup))
+    return nullptr;
+  try {
+    auto apart = std::make_unique<lower::LoweredKernel>(compile::lower_op(way.op, lower::Axes::kApart));
+    loop::verify(apart->kernel);
+    return apart;
+  } catch (const InternalError&) {
+    return nullptr;
+  }
+}
+
+void blame_merged_axes(KernelFault& fault) {
+  fault.stage = "collapse_axes", fault.detail = "right where axes are not merged";
+}
+
+/// Why a stage could not be made: the first kernel on the way to it that breaks a rule, which only the last is asked for, or itself.
+KernelFault making_fault(const Way& way, const std::string& message) {
+  for (const Stage& stage : way.stages) {
+    if (stage.level != "loop") break;
+    try {
+      loop::verify(*stage.kernel);
+    } catch (const InternalError& e) {
+      return {stage.level, stage.name, stage.detail, e.what(), way.schedule};
+    }
+  }
+  KernelFault fault{way.making.level, way.making.name, way.making.detail, message, way.schedule};
+  if (way.stages.empty() && lowered_apart(way)) blame_merged_axes(fault);
+  return fault;
+}
+
 /// The stages of a version; where one cannot be made, those before it and why.
 struct Built {
   std::unique_ptr<Way> way;
   std::optional<KernelFault> fault;
 };
-Built build(const Op& op, uint32_t version, const Machine& machine, uint32_t phase) {
+Built build(const Op& op, uint32_t version, const Machine& machine, uint32_t phase, bool emits = true,
+            const Beginning& beginning = {}) {
   Built built{std::make_unique<Way>(Way{op, version, machine, phase}), {}};
   Way& way = *built.way;
+  way.beginning = beginning;
   for (auto level : kLevels) {
+    if (!emits && (level == native_level || level == device_level)) continue;
     try {
       level(way);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& e) {
-      built.fault = KernelFault{way.making.level, way.making.name, way.making.detail, e.what(), way.schedule};
+      built.fault = making_fault(way, e.what());
       break;
     }
   }
@@ -286,7 +330,8 @@ std::string run_stage(const Stage& stage, const Way& way, const Call& call) {
           const int argument = way.lowered.arguments[k];
           const Literal& data = argument >= 0 ? call.call.operands[static_cast<size_t>(argument)].tensor
                                               : call.want[result_of(argument)].tensor;
-          memory.push_back(std::make_unique<GuardedMemory>(data.bytes(), ir::is_float(data.dtype()) ? 0xFF : 0xA5));
+          memory.push_back(std::make_unique<GuardedMemory>(data.bytes(), ir::is_float(data.dtype()) ? 0xFF : 0xA5,
+                                                           way.machine.is_gpu() ? kGpuAlignment : 1));
           buffers.push_back(memory.back()->data());
           const bool in_place = argument < 0 && way.op.kind() == tensor::OpKind::kScatter;
           const Literal* from = in_place ? &call.call.operands[0].tensor : !arguments[k].written ? &data : nullptr;
@@ -329,6 +374,20 @@ bool may_be_launched(const Way& way, const KernelCall& call) {
   std::unordered_map<const symbolic::ExprNode*, int64_t> values;
   for (size_t k = 0; k < params.size(); ++k) values[way.lowered.kernel.params[k].node()] = params[k];
   return symbolic::evaluate(way.necessary, values) != 0;
+}
+
+/// Whether the naive nest is right where its axes are not merged.
+bool is_right_apart(const Way& way, const KernelCall& call) {
+  const std::unique_ptr<lower::LoweredKernel> lowered = lowered_apart(way);
+  if (!lowered) return false;
+  Way apart{way.op, way.version, way.machine};
+  apart.lowered = std::move(*lowered);
+  const auto kernel = std::make_shared<const loop::Kernel>(apart.lowered.kernel);
+  const Stage stage{
+      "loop", "collapse_axes", {}, kernel, [kernel](std::span<void* const> b, std::span<const int64_t> p) {
+        loop::interpret(*kernel, b, p);
+      }};
+  return run_stage(stage, apart, Call(call, apart)).empty();
 }
 
 /// Whether the version may be launched for the call, and does anything.
@@ -428,6 +487,7 @@ std::optional<KernelFault> KernelChain::check(const KernelCall& call) const {
       if (std::string function = wrong_function(*stage.kernel); !function.empty())
         fault.stage = "math_table", fault.detail = function;
     }
+    if (stage.name == fault.stage && &stage == &way.stages[0] && is_right_apart(way, call)) blame_merged_axes(fault);
     return fault;
   }
   return impl_->built.fault;
@@ -451,14 +511,21 @@ bool KernelChain::differs(const KernelCall& call) const {
   }
 }
 
-std::optional<KernelFault> check_building(const Op& op, const Machine& machine) {
-  const auto phases = compile::op_phases(op, compile::lower_op(op), machine.row());
-  for (uint32_t phase = 0; phase <= (phases ? phases->kernels.size() : 0); ++phase)
+std::optional<KernelFault> check_building(const Op& op, const Machine& machine, bool emits,
+                                          const Beginning& beginning) {
+  const auto in_phase = [&](uint32_t phase) -> std::optional<KernelFault> {
     for (uint32_t version = 0, count = 1; version < count; ++version) {
-      Built built = build(op, version, machine, phase);
+      Built built = build(op, version, machine, phase, emits, beginning);
       if (built.fault) return built.fault;
       count = built.way->versions;
     }
+    return std::nullopt;
+  };
+  // The whole first: that there are phases at all is known of its nest.
+  if (auto fault = in_phase(0)) return fault;
+  const auto phases = compile::op_phases(op, compile::lower_op(op), machine.row());
+  for (uint32_t phase = 1; phase <= (phases ? phases->kernels.size() : 0); ++phase)
+    if (auto fault = in_phase(phase)) return fault;
   return std::nullopt;
 }
 

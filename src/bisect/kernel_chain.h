@@ -5,6 +5,7 @@
 // The way is a table of levels (kernel_chain.cpp): each turns what the one before it made into one or several stages, and each stage is executed by
 // its level's machine: the loop interpreter, the thread interpreter, native code, a GPU's driver. The first stage whose results are not the op's is
 // where the fault is. A further IR or device is a row of that table.
+#include <functional>
 #include <memory>
 
 #include "bisect/machine.h"
@@ -54,7 +55,10 @@ class KernelChain {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The faults of building alone: the first stage that cannot be made, for any version of the op.
-std::optional<KernelFault> check_building(const tensor::Op& op, const Machine& machine);
+/// The faults of building alone: the first stage that cannot be made, for any version of the op. `beginning` is told of each stage before it is made.
+/// Without `emits` it ends in front of the code of the machine, which takes the longest by far.
+using Beginning = std::function<void(const KernelFault& stage)>;
+std::optional<KernelFault> check_building(const tensor::Op& op, const Machine& machine, bool emits,
+                                          const Beginning& beginning = {});
 
 }  // namespace stax::bisect

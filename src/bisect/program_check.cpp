@@ -26,9 +26,10 @@ ProgramFault building_fault(const tensor::Graph& graph, const std::string& messa
   fault.level = "program";
   fault.pass = message.substr(0, message.find(':'));
   fault.what = message;
+  const bool emits = fault.pass.starts_with("emit_");
   tensor::for_each_op(graph.body, [&](const Op& op) {
     if (!fault.kernel.empty() || !compile::is_kernel(op)) return;
-    if (std::optional<KernelFault> k = check_building(op, machine)) {
+    if (std::optional<KernelFault> k = check_building(op, machine, emits)) {
       fault.level = k->level, fault.pass = k->stage, fault.detail = k->detail, fault.what = k->what;
       fault.schedule = k->schedule, fault.source = op.source, fault.value = describe(*op.result());
       fault.kernel = "of " + fault.value;
@@ -65,8 +66,8 @@ bool has_loops(const Program& program) {
 class Attribution {
  public:
   Attribution(const compile::Compiled& compiled, const std::vector<Item>& inputs, const Values& want,
-              const std::vector<Item>& outputs, const Machine& machine, int threads)
-      : c_(compiled), p_(*compiled.program), inputs_(inputs), want_(want), outputs_(outputs) {
+              const std::vector<Item>& outputs, const Machine& machine, int threads, bool is_alone)
+      : c_(compiled), p_(*compiled.program), inputs_(inputs), want_(want), outputs_(outputs), is_alone_(is_alone) {
     options_.threads = threads;
     options_.machine = machine;
   }
@@ -74,7 +75,10 @@ class Attribution {
   std::optional<ProgramFault> run() {
     if (auto fault = mixed_up()) return fault;
     Sighting s = watched(options_).sighting;
-    if (s.seen == Seen::kNothing) return unwatched();
+    if (s.seen == Seen::kNothing) {
+      if (auto fault = unwatched()) return fault;
+      return is_alone_ ? kernels_alone() : std::nullopt;
+    }
     if (s.seen == Seen::kChanged) {  // by whom?
       WatchOptions strict = options_;
       strict.strict = true;
@@ -84,7 +88,9 @@ class Attribution {
     fault.what = s.what;
     // The interpreter takes the same inputs.
     if (s.seen == Seen::kBinding || (s.seen == Seen::kThrows && s.number == 0)) {
-      fault.level = "runtime", fault.pass = "bind_inputs";
+      fault.level = "runtime";
+      const bool is_step = s.number > 0 && std::holds_alternative<BindStep>(p_.blocks[s.block].steps[s.step]);
+      fault.pass = is_step ? name_of(p_.blocks[s.block].steps[s.step]) : "bind_inputs";
       return fault;
     }
     const Step& step = p_.blocks[s.block].steps[s.step];
@@ -102,6 +108,10 @@ class Attribution {
     }
     if (s.seen == Seen::kOverlap || s.seen == Seen::kBounds) {
       fault.level = "program", fault.pass = "plan_memory";
+      return fault;
+    }
+    if (s.seen == Seen::kPlace) {
+      fault.level = "runtime", fault.pass = "executor", fault.detail = "places of results";
       return fault;
     }
     WatchOptions stop = options_;
@@ -173,6 +183,24 @@ class Attribution {
         return fault;
       }
     return std::nullopt;
+  }
+
+  /// Each kernel by itself: what reads outside of its operands may find what does no harm there, and is wrong where nothing is.
+  std::optional<ProgramFault> kernels_alone() const {
+    WatchOptions stop = options_;
+    for (stop.stop_at = 1;; ++stop.stop_at) {
+      const Watched at = watched(stop);
+      const Sighting& s = at.sighting;
+      if (s.seen != Seen::kNothing || s.number != stop.stop_at) return std::nullopt;
+      const Op& op = *c_.origin.ops[s.block][s.step];
+      if (!std::holds_alternative<LaunchStep>(p_.blocks[s.block].steps[s.step])) continue;
+      ProgramFault fault;
+      if (!kernel_fault(fault, op, s, at)) continue;
+      fault.kernel = p_.kernels[s.kernel].name, fault.version = p_.kernels[s.kernel].version;
+      fault.value = describe(*op.result()), fault.id = op.result()->id;
+      fault.source = op.source;
+      return fault;
+    }
   }
 
   /// The kernel by itself.
@@ -278,6 +306,7 @@ class Attribution {
   const Values& want_;
   const std::vector<Item>& outputs_;
   WatchOptions options_;
+  bool is_alone_;  // the graph is the repro of a kernel
 };
 
 }  // namespace
@@ -300,7 +329,9 @@ std::optional<ProgramFault> check_program(tensor::Graph& graph, const std::vecto
   }
   const auto check = [&] {
     if (o.version) only_version(*compiled.program, *o.version);
-    return Attribution(compiled, inputs, want, outputs, o.machine, o.threads > 0 ? o.threads : cores).run();
+    return Attribution(compiled, inputs, want, outputs, o.machine, o.threads > 0 ? o.threads : cores,
+                       o.version.has_value())
+        .run();
   };
   std::optional<ProgramFault> fault = check();
   // What a pass over the program has made of a step looks like what the program was built with.

@@ -147,6 +147,7 @@ class Watcher final : public runtime::StepObserver {
   void after(const runtime::StepView& view, uint32_t block, uint32_t step) override {
     const Step& s = p_.blocks[block].steps[step];
     const Op& o = *op(block, step);
+    if (const auto* bind = std::get_if<BindStep>(&s)) look_at_bound(view, *bind);
     const std::vector<ValueRef> made = results(block, step);
     if (o_.strict) {
       for (const auto& [v, live] : live_)
@@ -268,6 +269,12 @@ class Watcher final : public runtime::StepObserver {
         report(Seen::kBounds, v,
                fmt::format("{} is placed at {} .. {} of an arena of {} bytes", name(v), offset,
                            offset + static_cast<int64_t>(bytes.size()), arena));
+      const auto memory = view.arena(block, spec.arena_segment);
+      if (!bytes.empty() && static_cast<int64_t>(memory.size()) < arena)
+        report(Seen::kPlace, v, fmt::format("its arena has {} bytes instead of {}", memory.size(), arena));
+      if (!bytes.empty() && bytes.data() != memory.data() + offset)
+        report(Seen::kPlace, v,
+               fmt::format("{} is at {} of its arena instead of {}", name(v), bytes.data() - memory.data(), offset));
     }
     for (const auto& [other, live] : live_) {
       if (other == v || bytes.empty() || live.bytes.empty()) continue;
@@ -358,6 +365,19 @@ class Watcher final : public runtime::StepObserver {
       stopped_->raw(item.tensor.data(), item.tensor.bytes());
     }
     throw Stop{};
+  }
+
+  /// What the runtime takes for dims that a value's elements are.
+  void look_at_bound(const runtime::StepView& view, const BindStep& bind) {
+    const std::byte* elements = view.bytes(bind.value).data();
+    for (size_t k = 0; k < bind.defines.size(); ++k) {
+      const int64_t want = ir::load_element(p_.values[bind.value].dtype, elements, static_cast<int64_t>(k)).i;
+      const int64_t got = view.symbol(bind.defines[k]);
+      if (got != want)
+        report(Seen::kBinding, bind.value,
+               fmt::format("dim '{}' is {}, and element {} of {} is {}", p_.symbols[bind.defines[k]].name, got, k,
+                           name(bind.value), want));
+    }
   }
 
   /// What the runtime takes for the dims of the inputs.

@@ -12,11 +12,12 @@ enum class Seen : int {
   kExtents,    // a result has other extents
   kOverlap,    // a result lies on a value that is still needed
   kBounds,     // a result lies outside of its arena
+  kPlace,      // a result does not lie where its program says
   kChanged,    // a value is not any more what it was when it was made
   kOutput,     // all results are right, and what the call returns is not
   kThrows,     // the call fails
   kCrashes,    // .. or takes the process with it
-  kBinding,    // a dim has another extent than the inputs say
+  kBinding,    // a dim has another extent than the inputs say, or than the elements that a step takes it from
   kEvaluator,  // the runtime gives an expression of the program another value than it has
 };
 

@@ -18,11 +18,11 @@ bool is_kernel(const tensor::Op& op) {
          op.kind() == tensor::OpKind::kPrefixScan || op.kind() == tensor::OpKind::kRowGroup;
 }
 
-lower::LoweredKernel lower_op(const tensor::Op& op) {
-  if (op.kind() == tensor::OpKind::kCompute) return lower::lower_compute(op);
+lower::LoweredKernel lower_op(const tensor::Op& op, lower::Axes axes) {
+  if (op.kind() == tensor::OpKind::kCompute) return lower::lower_compute(op, axes);
   if (op.kind() == tensor::OpKind::kScatter) return lower::lower_scatter(op);
   if (op.kind() == tensor::OpKind::kPrefixScan) return lower::lower_prefix_scan(op);
-  if (op.kind() == tensor::OpKind::kRowGroup) return lower::lower_row_group(op);
+  if (op.kind() == tensor::OpKind::kRowGroup) return lower::lower_row_group(op, axes);
   internal_error("{} becomes no kernel", tensor::name_of(op.kind()));
 }
 

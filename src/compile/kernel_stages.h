@@ -15,7 +15,7 @@ namespace stax::compile {
 /// Whether the op becomes a kernel (Compute, Scatter, PrefixScan).
 bool is_kernel(const tensor::Op& op);
 /// The naive nest of such an op.
-lower::LoweredKernel lower_op(const tensor::Op& op);
+lower::LoweredKernel lower_op(const tensor::Op& op, lower::Axes axes = lower::Axes::kMerged);
 
 /// An expression over parameters as one over what stands for each of them.
 using ParamValues = std::unordered_map<const symbolic::ExprNode*, symbolic::Expr>;

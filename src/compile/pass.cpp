@@ -99,6 +99,7 @@ bool run_pass(std::string_view name, bool (*pass)(tensor::Graph&), tensor::Graph
   if (!debug_options().dump.empty()) is_asked_for(unasked().dump, name);
   if (is_disabled(name)) return false;
   if (!context.only.empty() && (name != context.only || context.passes_run > 0)) return false;
+  if (context.before) context.before(name);
   auto start = Clock::now();
   bool changed = false;
   const auto& dump = debug_options().dump;

@@ -28,6 +28,8 @@ using GraphSource = std::function<std::unique_ptr<tensor::Graph>()>;
 struct PassContext {
   bool verify = false;
   PassObserver observer;
+  /// Called with the name of each pass that is about to run. May be empty.
+  std::function<void(std::string_view pass)> before = {};
   /// For repros, which hold the graph as the failed pass got it: asked only when a pass fails. Without it they hold what the pass left.
   GraphSource source;
   std::string target = "cpu";  // ir::find_target; layouts depend on it

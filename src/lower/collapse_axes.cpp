@@ -264,15 +264,15 @@ class Collapser {
 
 }  // namespace
 
-CollapsedCompute collapse_axes(const tensor::Op& op) {
+CollapsedCompute collapse_axes(const tensor::Op& op, Axes axes) {
   std::vector<Compute> computes{*op.as<Compute>()};
   std::vector<std::vector<Expr>> extents;
   for (tensor::Value* v : op.operands) extents.push_back(v->type.extents);
-  Collapser(*op.block->graph, computes, extents, {-1}).run();
+  if (axes == Axes::kMerged) Collapser(*op.block->graph, computes, extents, {-1}).run();
   return {std::move(computes[0]), std::move(extents)};
 }
 
-CollapsedRows collapse_axes_of_rows(const tensor::Op& op) {
+CollapsedRows collapse_axes_of_rows(const tensor::Op& op, Axes axes) {
   const auto& group = *op.as<tensor::RowGroup>();
   CollapsedRows r;
   std::unordered_map<const tensor::Value*, int> numbers;
@@ -299,7 +299,7 @@ CollapsedRows collapse_axes_of_rows(const tensor::Op& op) {
     r.computes.push_back(std::move(c));
   }
   for (const tensor::Value* v : group.body->outputs) r.outputs.push_back(numbers.at(v));
-  Collapser(*op.block->graph, r.computes, r.extents, std::move(made)).run();
+  if (axes == Axes::kMerged) Collapser(*op.block->graph, r.computes, r.extents, std::move(made)).run();
   // The rows that are left are among the axes of every op.
   for (const Axis& a : r.computes[0].axes) {
     const bool everywhere = std::all_of(r.computes.begin(), r.computes.end(), [&](const Compute& c) {

@@ -23,11 +23,15 @@ struct LoweredKernel {
   symbolic::Expr operations;
 };
 
-/// Compute -> one kernel. Adjacent axes that every operand walks alike are merged first (collapse_axes.cpp), so that the loops are few and long.
-LoweredKernel lower_compute(const tensor::Op& op);
+/// Whether adjacent axes that every operand walks alike are merged first (collapse_axes.cpp), so that the loops are few and long. Apart, they mean
+/// the same: that is how bisect tells which of both is wrong.
+enum class Axes : uint8_t { kMerged, kApart };
+
+/// Compute -> one kernel.
+LoweredKernel lower_compute(const tensor::Op& op, Axes axes = Axes::kMerged);
 
 /// RowGroup -> one kernel of several passes over each row (row_group.cpp).
-LoweredKernel lower_row_group(const tensor::Op& op);
+LoweredKernel lower_row_group(const tensor::Op& op, Axes axes = Axes::kMerged);
 
 /// Scatter -> one serial kernel that works in place on result 0 (which holds a copy of operand 0 already).
 LoweredKernel lower_scatter(const tensor::Op& op);
@@ -41,7 +45,7 @@ struct CollapsedCompute {
   tensor::Compute compute;
   std::vector<std::vector<symbolic::Expr>> operand_extents;
 };
-CollapsedCompute collapse_axes(const tensor::Op& op);
+CollapsedCompute collapse_axes(const tensor::Op& op, Axes axes = Axes::kMerged);
 
 /// The same for a RowGroup, whose ops have to agree on what is merged. Values are numbered: first the operands, then the results of the body's
 /// ops in order; loads are of these numbers.
@@ -52,6 +56,6 @@ struct CollapsedRows {
   std::vector<ir::DType> dtypes;
   std::vector<int> outputs;  // which values are results of the group
 };
-CollapsedRows collapse_axes_of_rows(const tensor::Op& op);
+CollapsedRows collapse_axes_of_rows(const tensor::Op& op, Axes axes = Axes::kMerged);
 
 }  // namespace stax::lower

@@ -35,7 +35,8 @@ constexpr int kOwnPositions = 128;
 
 class RowLowering {
  public:
-  explicit RowLowering(const tensor::Op& op) : op_(op), group_(collapse_axes_of_rows(op)), scope_(out_.kernel) {}
+  RowLowering(const tensor::Op& op, Axes axes)
+      : op_(op), group_(collapse_axes_of_rows(op, axes)), scope_(out_.kernel) {}
 
   LoweredKernel run() {
     loop::Kernel& kernel = out_.kernel;
@@ -462,6 +463,6 @@ class RowLowering {
 
 }  // namespace
 
-LoweredKernel lower_row_group(const tensor::Op& op) { return RowLowering(op).run(); }
+LoweredKernel lower_row_group(const tensor::Op& op, Axes axes) { return RowLowering(op, axes).run(); }
 
 }  // namespace stax::lower

@@ -153,9 +153,9 @@ void find_finite_factors(const tensor::Op& op, const tensor::Compute& c, loop::K
 
 }  // namespace
 
-LoweredKernel lower_compute(const tensor::Op& op) {
+LoweredKernel lower_compute(const tensor::Op& op, Axes axes) {
   tensor::Graph& graph = *op.block->graph;
-  CollapsedCompute collapsed = collapse_axes(op);
+  CollapsedCompute collapsed = collapse_axes(op, axes);
   const tensor::Compute& c = collapsed.compute;
   LoweredKernel out;
   loop::Kernel& kernel = out.kernel;

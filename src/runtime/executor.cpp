@@ -539,6 +539,11 @@ std::vector<int64_t> Context::extents_of(ValueRef v) const {
   return r;
 }
 
+std::span<std::byte> Context::arena(uint32_t block, uint32_t segment) const {
+  const Arena& arena = arenas_[block][segment];
+  return {static_cast<std::byte*>(arena.memory.get()), static_cast<size_t>(arena.bytes)};
+}
+
 std::span<std::byte> Context::bytes(ValueRef v) const {
   size_t size = static_cast<size_t>(count_of(v)) * ir::byte_size(program_.values[v].dtype);
   return {static_cast<std::byte*>(data_[v]), size};

@@ -177,6 +177,7 @@ class Context final : StepView {
   int64_t symbol(uint32_t slot) const override { return symbols_[slot]; }
   std::vector<int64_t> extents(ValueRef v) const override { return extents_of(v); }
   std::span<std::byte> bytes(ValueRef v) const override;
+  std::span<std::byte> arena(uint32_t block, uint32_t segment) const override;
 
   Shared& shared_;
   const program::Program& program_;

@@ -51,6 +51,8 @@ class StepView {
   virtual std::vector<int64_t> extents(program::ValueRef v) const = 0;
   /// The bytes of a tensor, on a unified device.
   virtual std::span<std::byte> bytes(program::ValueRef v) const = 0;
+  /// The memory of a segment's arena; empty while there is none.
+  virtual std::span<std::byte> arena(uint32_t block, uint32_t segment) const = 0;
 };
 
 /// Sees a call step by step: for checks, not for ordinary use. What it throws ends the call.

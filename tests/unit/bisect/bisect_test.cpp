@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <random>
 
 #include "bisect/compare.h"
+#include "bisect/crash.h"
 #include "bisect/graph_check.h"
 #include "bisect/isolated.h"
 #include "bisect/small_data.h"
@@ -94,6 +96,59 @@ TEST(RunIsolated, CountsTheTimeThatTheChildRuns) {
                 },
                 1),
             "it does not end within 1 s");
+}
+
+// What begins where vectors may be read ends in front of the page that nobody may touch; the bytes between are looked at, too.
+TEST(GuardedMemory, SeesWhatIsWrittenBehindAnAlignedRange) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{5}, size_t{16}, size_t{4096}, size_t{4099}}) {
+    const GuardedMemory memory(bytes, 0xFF, 16);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data()) % 16, 0u) << bytes;
+    EXPECT_TRUE(memory.intact()) << bytes;
+    if (bytes % 16 == 0) continue;
+    static_cast<char*>(memory.data())[bytes] = 0;
+    EXPECT_FALSE(memory.intact()) << bytes;
+  }
+}
+
+TEST(GoOnApart, SaysHowTheOtherProcessHasEnded) {
+  const auto ended = go_on_apart();
+  if (!ended) ::_exit(7);
+  EXPECT_EQ(ended->status, 7);
+  EXPECT_EQ(ended->crash, "");
+  const auto crashed = go_on_apart();
+  if (!crashed) ::kill(::getpid(), SIGKILL);
+  EXPECT_TRUE(crashed->crash.starts_with("it crashes")) << crashed->crash;
+}
+
+// A compiler that dies takes the process with it that looks for the fault; parts of its way in processes of their own say where.
+TEST(Bisect, NamesWhatKillsTheCompiler) {
+  plant("a crash where axes are merged");
+  const std::vector<Item> inputs{Model::rows(37, 5)};
+  const auto found = crash_of(source(), [&] { return inputs; });
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->pass, "collapse_axes") << text_of(*found);
+  EXPECT_EQ(found->level, "loop");
+  EXPECT_TRUE(found->what.starts_with("it crashes")) << found->what;
+  const compile::Repro repro = compile::parse_repro(compile::print(found->repro));
+  const auto ends = [&] { return run_isolated([&] { replay(repro, {.threads = 1}); }, 60); };
+  EXPECT_TRUE(ends().starts_with("it crashes")) << ends();
+  plant("");
+  EXPECT_EQ(ends(), "");
+  EXPECT_FALSE(replay(repro, {.threads = 1}));
+  EXPECT_FALSE(crash_of(source(), [&] { return inputs; }));
+}
+
+TEST(Bisect, NamesThePassThatKillsTheCompiler) {
+  plant("a crash in fusion");
+  const std::vector<Item> inputs{Model::rows(3, 5)};
+  const auto found = crash_of(source(), [&] { return inputs; });
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->pass, "fuse_ops") << text_of(*found);
+  EXPECT_EQ(found->level, "graph");
+  const compile::Repro repro = compile::parse_repro(compile::print(found->repro));
+  EXPECT_TRUE(run_isolated([&] { replay(repro, {.threads = 1}); }, 60).starts_with("it crashes"));
+  plant("");
+  EXPECT_FALSE(replay(repro, {.threads = 1}));
 }
 
 TEST(Bisect, FindsNothingWhereAllLevelsAgree) {
