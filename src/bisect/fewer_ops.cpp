@@ -199,6 +199,16 @@ void cut(Part& part, const std::vector<Op*>& ops, const std::function<const Item
       for (const auto& each : graph.body.ops)
         if (std::find(each->defines.begin(), each->defines.end(), s) != each->defines.end()) need(each.get());
   }
+  // Extents may be equal by what a check says: those of symbols that the part mentions anyway stay.
+  std::unordered_set<const symbolic::ExprNode*> symbols;
+  for (const Op* op : needed)
+    for (Expr s : mentioned(*op)) symbols.insert(s.node());
+  for (const auto& op : graph.body.ops) {
+    if (op->kind() != tensor::OpKind::kCheck) continue;
+    const auto all = mentioned(*op);
+    if (std::all_of(all.begin(), all.end(), [&](Expr s) { return symbols.contains(s.node()); }))
+      needed.insert(op.get());
+  }
   // What is read outside of the part, or nowhere.
   std::unordered_set<const Value*> inside, outside(returned.begin(), returned.end());
   for (const auto& op : graph.body.ops)
