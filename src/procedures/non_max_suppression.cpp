@@ -44,11 +44,14 @@ bool overlaps(const Box<R>& a, const Box<R>& b, R threshold) {
 template <class R, class T>
 int64_t select_boxes(const T* boxes, const T* scores, const SuppressionOptions& o, int64_t begin, int64_t end,
                      int64_t* out, Scratch& scratch) {
+  using Entry = std::conditional_t<sizeof(T) <= 4, PackedEntry, WideEntry>;
+  // Candidates are ranked as far as they are looked at, which for few boxes of many is not far.
+  constexpr int64_t kFewest = 32, kShare = 4;
   const int64_t most = suppression_capacity(o);
-  auto* memory = static_cast<std::byte*>(scratch.reserve(static_cast<size_t>(o.boxes) * 2 * sizeof(WideEntry) +
-                                                         static_cast<size_t>(most) * sizeof(Box<R>)));
-  auto* entries = reinterpret_cast<WideEntry*>(memory);
-  auto* selected = reinterpret_cast<Box<R>*>(memory + static_cast<size_t>(o.boxes) * 2 * sizeof(WideEntry));
+  auto* memory = static_cast<std::byte*>(
+      scratch.reserve(static_cast<size_t>(o.boxes) * 2 * sizeof(Entry) + static_cast<size_t>(most) * sizeof(Box<R>)));
+  auto* entries = reinterpret_cast<Entry*>(memory);
+  auto* selected = reinterpret_cast<Box<R>*>(memory + static_cast<size_t>(o.boxes) * 2 * sizeof(Entry));
   int64_t rows = 0;
   for (int64_t pair = begin; pair < end; ++pair) {
     const int64_t batch = pair / o.classes, cls = pair % o.classes;
@@ -56,12 +59,17 @@ int64_t select_boxes(const T* boxes, const T* scores, const SuppressionOptions& 
     int64_t candidates = 0;
     for (int64_t i = 0; i < o.boxes; ++i) {
       if (to_double(score[i]) > o.score_threshold) {
-        entries[candidates++] = WideEntry::make(static_cast<KeyOf<T>>(~key_of(score[i])), i);
+        entries[candidates++] = Entry::make(static_cast<KeyOf<T>>(~key_of(score[i])), i);
       }
     }
-    sort_entries(entries, entries + o.boxes, candidates, static_cast<int>(8 * sizeof(T)));
+    int64_t ranked = 0;
+    if (most >= candidates / kShare) {
+      sort_entries(entries, entries + o.boxes, candidates, static_cast<int>(8 * sizeof(T)));
+      ranked = candidates;
+    }
     int64_t count = 0;
     for (int64_t c = 0; c < candidates && count < most; ++c) {
+      if (c == ranked) ranked = sort_further(entries, candidates, ranked, std::max({kFewest, most, ranked}));
       const int64_t index = entries[c].index();
       const Box<R> box = load_box<R>(boxes + (batch * o.boxes + index) * 4, o.center_point_box);
       bool keep = true;

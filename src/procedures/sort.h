@@ -73,4 +73,13 @@ void sort_least(Entry* entries, Entry* spare, int64_t n, int64_t k, int key_bits
   std::sort(entries, entries + k);
 }
 
+/// The first `sorted` of n entries are the least, in order: sorts about `more` further ones. Returns how many are sorted then.
+template <class Entry>
+int64_t sort_further(Entry* entries, int64_t n, int64_t sorted, int64_t more) {
+  const int64_t to = more >= (n - sorted) / 2 ? n : sorted + more;
+  if (to < n) std::nth_element(entries + sorted, entries + to, entries + n);
+  std::sort(entries + sorted, entries + to);
+  return to;
+}
+
 }  // namespace stax::procedures

@@ -235,6 +235,62 @@ TEST_F(Suppression, EqualScoresGoByIndex) {
   EXPECT_EQ(select({.most_per_class = 6, .iou_threshold = 0.5}), (std::vector<int64_t>{0, 0, 0, 0, 0, 3, 0, 0, 5}));
 }
 
+// Of many boxes few are looked at: in turns of growing length, with ties that go by index in any of them.
+TEST(ManyBoxes, AreTakenInOrderOfScore) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (const auto& [count, most, spread] : std::vector<std::tuple<int64_t, int64_t, double>>{{700, 1, 1000},
+                                                                                             {700, 5, 3},
+                                                                                             {700, 100, 1000},
+                                                                                             {700, 170, 40},
+                                                                                             {700, 700, 1000},
+                                                                                             {3000, 20, 1},
+                                                                                             {3000, 900, 200},
+                                                                                             {40, 9, 5}}) {
+    SCOPED_TRACE(testing::Message() << count << " boxes, " << most << " wanted, over " << spread);
+    std::vector<double> boxes, scores;
+    for (int64_t i = 0; i < count; ++i) {
+      // Quotients of such areas are never near the threshold, but for equal ones.
+      const auto place = [&] { return std::floor(std::uniform_real_distribution<>(0, spread)(random) * 64) / 64; };
+      const double y = place(), x = place();
+      boxes.insert(boxes.end(), {y, x, y + 1, x + 1});
+      scores.push_back(static_cast<double>(random() % 97) / 97);
+    }
+    std::vector<int64_t> order(static_cast<size_t>(count)), expected;
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
+    const auto overlap = [&](int64_t a, int64_t b) {
+      const auto common = [&](int64_t d) { return std::max(0.0, 1 - std::abs(boxes[4 * a + d] - boxes[4 * b + d])); };
+      const double both = common(0) * common(1);
+      return both / (2 - both);
+    };
+    std::vector<int64_t> kept;
+    for (int64_t i : order) {
+      if (static_cast<int64_t>(kept.size()) == most || scores[i] <= 0.1) break;
+      if (std::any_of(kept.begin(), kept.end(), [&](int64_t k) { return overlap(i, k) > 0.3; })) continue;
+      kept.push_back(i);
+      expected.insert(expected.end(), {0, 0, i});
+    }
+    const SuppressionOptions options{.batches = 1,
+                                     .classes = 1,
+                                     .boxes = count,
+                                     .most_per_class = most,
+                                     .iou_threshold = 0.3,
+                                     .score_threshold = 0.1};
+    Scratch scratch;
+    std::vector<int64_t> rows(static_cast<size_t>(3 * most), -1);
+    rows.resize(static_cast<size_t>(
+        3 * non_max_suppression(DType::kF64, boxes.data(), scores.data(), options, 0, 1, rows.data(), scratch)));
+    EXPECT_EQ(rows, expected);
+    std::vector<float> narrow_boxes(boxes.begin(), boxes.end()), narrow_scores(scores.begin(), scores.end());
+    std::vector<int64_t> narrow(static_cast<size_t>(3 * most), -1);
+    narrow.resize(static_cast<size_t>(3 * non_max_suppression(DType::kF32, narrow_boxes.data(), narrow_scores.data(),
+                                                              options, 0, 1, narrow.data(), scratch)));
+    EXPECT_EQ(narrow, expected);
+  }
+}
+
 TEST(Determinant, SmallMatricesAndNone) {
   const std::vector<double> data{1, 2, 3, 4, 0, 1, 1, 0, 2, 4, 1, 2, kNan, 1, 1, 1};
   std::vector<double> out(4);
