@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <map>
 
-#include "compile/kernel_stages.h"
+#include "compile/gpu_kernels.h"
 #include "compile/pipeline.h"
 #include "loop/transform.h"
-#include "lower/loop_to_thread.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
 
@@ -24,8 +23,12 @@ using tensor::Value;
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(tensor::Graph& graph, const ir::Target& target)
-      : graph_(graph), target_(target), program_(std::make_shared<Program>()), uses_(tensor::count_uses(graph)) {
+  ProgramBuilder(tensor::Graph& graph, const ir::Target& target, int threads)
+      : graph_(graph),
+        target_(target),
+        program_(std::make_shared<Program>()),
+        uses_(tensor::count_uses(graph)),
+        threads_(threads) {
     program_->target = target.name;
     tensor::for_each_op(std::as_const(graph.body), [&](const Op& op) {
       if (op.kind() == tensor::OpKind::kIf && op.operands[0]->contents) --uses_[op.operands[0]];
@@ -56,6 +59,7 @@ class ProgramBuilder {
     }
     // The symbols of input dims are known from the start.
     program_->symbol_points.assign(program_->symbols.size(), 0);
+    if (target_.is_gpu) gpu_.emplace(graph_, target_, threads_, [&](const Op& op) { return is_launched(op); });
     build_block(graph_.body);
     for (const auto& output : graph_.outputs) program_->outputs.push_back({output.name, ref(output.value)});
     program_->warnings = graph_.warnings;
@@ -160,22 +164,27 @@ class ProgramBuilder {
 
   // ---- kernels
   void launch(const Op& op, std::vector<ValueRef> results) {
-    lower::LoweredKernel whole = lower_op(op);
+    if (!target_.is_gpu) {
+      lower::LoweredKernel whole = lower_op(op);
+      return launch_kernel(whole, op, results);
+    }
+    auto& [whole, phases] = gpu_->lowered(op);
     const size_t own = results.size();
-    if (auto phases = op_phases(op, whole, target_)) {
+    if (phases) {
       for (Partial& partial : phases->partials) results.push_back(add_partial(op, std::move(partial)));
       for (lower::LoweredKernel& kernel : phases->kernels) {
         ++phase_;
-        const std::string text = loop::print(kernel.kernel);
-        launch_kernel(kernel, [&] { return loop::parse_kernel(text); }, op, results);
+        launch_kernel(kernel, op, results);
       }
       phase_ = 0;
       if (phases->condition.is_constant(1)) return;
       whole.written = whole.written * (1 - phases->condition);
       results.resize(own);
     }
-    launch_kernel(whole, [&] { return lower_op(op).kernel; }, op, results);
+    launch_kernel(whole, op, results);
   }
+  /// Branches that the shape decides ask the expression instead of the value.
+  bool is_launched(const Op& op) { return op.kind() != tensor::OpKind::kCompute || uses_[op.result()] != 0; }
   /// A value that is no value of the graph.
   ValueRef add_partial(const Op& op, Partial partial) {
     auto value = std::make_shared<tensor::Value>();
@@ -185,10 +194,9 @@ class ProgramBuilder {
     origin_.partials.push_back(value);
     return add_value(value.get());
   }
-  void launch_kernel(lower::LoweredKernel& lowered, const schedule::KernelSource& anew, const Op& op,
-                     const std::vector<ValueRef>& results) {
+  void launch_kernel(lower::LoweredKernel& lowered, const Op& op, const std::vector<ValueRef>& results) {
     LaunchStep step;
-    const Family& family = share_kernel(lowered, anew, op);
+    const Family& family = share_kernel(lowered, op);
     const std::vector<loop::Buffer>& buffers = lowered.kernel.buffers;
     step.results = static_cast<uint32_t>(std::count_if(buffers.begin(), buffers.begin() + lowered.kernel.arguments,
                                                        [](const loop::Buffer& b) { return b.written; }));
@@ -255,7 +263,7 @@ class ProgramBuilder {
     std::vector<Expr> params;
     std::shared_ptr<ir::Context> context;  // of both
   };
-  const Family& share_kernel(lower::LoweredKernel& lowered, const schedule::KernelSource& anew, const Op& op) {
+  const Family& share_kernel(lower::LoweredKernel& lowered, const Op& op) {
     std::string naive = loop::print(lowered.kernel, true);
     if (auto it = by_text_.find(naive); it != by_text_.end()) return it->second;
     Family family;
@@ -264,53 +272,45 @@ class ProgramBuilder {
     family.context = lowered.kernel.context;
     const std::string name = lowered.kernel.kernel_class + "_" + std::to_string(by_text_.size());
     if (target_.is_gpu) {
-      add_gpu_versions(family, name, lowered, anew, op);
+      add_gpu_versions(family, name, gpu_->versions(naive), op);
     } else {
-      add_cpu_versions(family, name, lowered, anew, op);
+      add_cpu_versions(family, name, lowered, op);
     }
     return by_text_.emplace(std::move(naive), std::move(family)).first->second;
   }
 
-  void add_cpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered,
-                        const schedule::KernelSource& anew, const Op& op) {
+  void add_cpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered, const Op& op) {
     schedule::Versions versions;
     if (is_disabled("schedule")) {
       versions.push_back({"", {}, lowered.kernel});
     } else {
-      versions = schedule::choose_versions(lowered.kernel, anew);
+      versions = schedule::choose_versions(lowered.kernel, [&] { return lower_op(op).kernel; });
     }
     for (size_t v = 0; v < versions.size(); ++v) {
-      finish(std::move(versions[v].kernel), name, v, versions.size(), op);
+      finish(run_loop_passes(std::move(versions[v].kernel)), name, v, versions.size(), op);
       for (const std::string& reason : versions[v].refused)
         program_->kernels.back().decisions += "refused: " + reason + "\n";
       program_->kernels.back().flush_denormals = may_flush_denormals(kernels_.back());
       family.guards.push_back(versions[v].guard);
     }
   }
-  void add_gpu_versions(Family& family, const std::string& name, lower::LoweredKernel& lowered,
-                        const schedule::KernelSource& anew, const Op& op) {
-    const std::vector<GpuKernelVersion> choices = gpu_kernel_versions(lowered.kernel, target_);
-    for (size_t v = 0; v < choices.size(); ++v) {
-      const schedule::GpuVersion& version = choices[v].version;
-      const loop::Kernel kernel = schedule::with_known(anew(), version.known);
-      finish(loop::apply_schedule(kernel, version.schedule), name, v, choices.size(), op);
-      thread::Kernel threads = lower::lower_to_thread(kernels_.back(), target_, version.block, choices[v].index_bits,
-                                                      version.rows_in_global);
-      threads.flush_denormals = may_flush_denormals(kernels_.back());
+  void add_gpu_versions(Family& family, const std::string& name, std::vector<GpuKernel>& versions, const Op& op) {
+    for (size_t v = 0; v < versions.size(); ++v) {
+      auto& [chosen, loops, threads] = versions[v];
+      finish(std::move(loops), name, v, versions.size(), op);
       KernelSpec& spec = program_->kernels.back();
       spec.entry = threads.name = "stax_" + kernels_.back().name;
       spec.thread_text = thread::print(threads);
-      spec.index_bits = static_cast<uint32_t>(choices[v].index_bits);
+      spec.index_bits = static_cast<uint32_t>(chosen.index_bits);
       spec.static_shared_bytes = thread::static_shared_bytes(threads);
       spec.reports_faults = !threads.check_messages.empty();
-      for (const std::string& reason : version.reasons) spec.decisions += reason + "\n";
+      for (const std::string& reason : chosen.version.reasons) spec.decisions += reason + "\n";
       thread_kernels_.push_back(std::move(threads));
-      family.guards.push_back(choices[v].guard);
-      family.necessary.push_back(choices[v].necessary);
+      family.guards.push_back(chosen.guard);
+      family.necessary.push_back(chosen.necessary);
     }
   }
   void finish(loop::Kernel kernel, const std::string& name, size_t version, size_t versions, const Op& op) {
-    kernel = run_loop_passes(std::move(kernel));
     kernel.name = versions == 1 ? name : name + "_v" + std::to_string(version);
     KernelSpec spec;
     spec.name = kernel.name;
@@ -345,7 +345,7 @@ class ProgramBuilder {
         return;
       }
       case tensor::OpKind::kCompute:
-        if (uses_[op.result()] == 0) return;  // branches that the shape decides ask the expression
+        if (!is_launched(op)) return;
         return launch(op, add_results(op));
       case tensor::OpKind::kRowGroup:
       case tensor::OpKind::kPrefixScan: return launch(op, add_results(op));
@@ -505,6 +505,8 @@ class ProgramBuilder {
   std::unordered_map<const symbolic::ExprNode*, uint32_t> slots_;
   std::unordered_map<const Value*, ValueRef> refs_;
   std::unordered_map<const Value*, int> uses_;  // but for Ifs whose condition the shape decides
+  int threads_ = 1;
+  std::optional<GpuKernels> gpu_;
   Origin origin_;
   const Op* op_ = nullptr;  // the one being built
   uint32_t phase_ = 0;      // of it, see Origin
@@ -514,6 +516,8 @@ class ProgramBuilder {
 
 }  // namespace
 
-Compiled build_program(tensor::Graph& graph, const ir::Target& target) { return ProgramBuilder(graph, target).build(); }
+Compiled build_program(tensor::Graph& graph, const ir::Target& target, int threads) {
+  return ProgramBuilder(graph, target, threads).build();
+}
 
 }  // namespace stax::compile

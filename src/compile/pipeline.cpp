@@ -3,6 +3,7 @@
 #include "compile/pipeline.h"
 
 #include "emit/emit_gpu.h"
+#include "support/on_threads.h"
 #include "tensor/passes.h"
 
 namespace stax::compile {
@@ -82,7 +83,7 @@ Compiled compile_optimized(tensor::Graph& graph, const CompileOptions& options) 
   // Lowers each op to naive loops, schedules them, and shares kernels of equal text.
   // From here on: a program of steps; no tensor IR.
   run_step("build_program", [&] {
-    compiled = build_program(graph, target);
+    compiled = build_program(graph, target, options.threads);
     program::verify(*compiled.program, program::Stage::kBuilt);
   });
   // Before memory is planned: what loops that may run at the same time read has to live until the last of them is done.
@@ -100,10 +101,10 @@ Compiled compile_optimized(tensor::Graph& graph, const CompileOptions& options) 
   const ir::CodeFormat format = options.format.value_or(target.format);
   if (target.is_gpu && format != ir::CodeFormat::kThread) {
     run_step("emit_gpu", [&] {
-      for (size_t k = 0; k < compiled.thread_kernels.size(); ++k) {
+      for_each_on_threads(compiled.thread_kernels.size(), options.threads, [&](size_t k) {
         compiled.program->kernels[k].code_format = ir::name_of(format);
         compiled.program->kernels[k].code = emit::emit_gpu(compiled.thread_kernels[k], format, target);
-      }
+      });
     });
   }
   for (emit::Isa isa : emit::distinct_isas(options.isas, compiled.kernels)) {

@@ -50,7 +50,8 @@ Compiled compile_optimized(tensor::Graph& graph, const CompileOptions& options);
 
 /// The parts, in order.
 void optimize(tensor::Graph& graph, const PassContext& context);
-Compiled build_program(tensor::Graph& graph, const ir::Target& target);
+/// Kernels of GPUs are made on up to `threads` threads.
+Compiled build_program(tensor::Graph& graph, const ir::Target& target, int threads = 1);
 void place_loops_side_by_side(program::Program& program, Origin& origin);
 void plan_memory(program::Program& program);
 

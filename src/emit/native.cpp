@@ -9,9 +9,6 @@
 #include <link.h>
 
 #include <array>
-#include <atomic>
-#include <exception>
-#include <mutex>
 
 #include "emit/emit.h"
 #include "emit/native_compiler.h"
@@ -133,24 +130,11 @@ NativeImage emit_native(std::span<const NativeKernel> kernels, const EmitOptions
   const NativeCompiler& compiler = native_compiler();
   const size_t count = (kernels.size() + kKernelsPerModule - 1) / kKernelsPerModule;
   std::vector<NativeUnit> units(count);
-  std::atomic<size_t> next = 0;
-  std::mutex fault_mutex;
-  std::exception_ptr fault;
-  auto work = [&](int) {
-    for (size_t i = next++; i < count; i = next++) {
-      try {
-        const size_t first = i * kKernelsPerModule;
-        const std::span<const KernelText> own = std::span(sources).subspan(first);
-        units[i] = compiler.compile(own.first(std::min(kKernelsPerModule, own.size())), options.isa, options.keep_text,
-                                    debug_options().verify);
-      } catch (...) {
-        const std::lock_guard lock(fault_mutex);
-        if (!fault) fault = std::current_exception();
-      }
-    }
-  };
-  on_threads(static_cast<int>(std::min<size_t>(count, static_cast<size_t>(std::max(options.threads, 1)))), work);
-  if (fault) std::rethrow_exception(fault);
+  for_each_on_threads(count, options.threads, [&](size_t i) {
+    const std::span<const KernelText> own = std::span(sources).subspan(i * kKernelsPerModule);
+    units[i] = compiler.compile(own.first(std::min(kKernelsPerModule, own.size())), options.isa, options.keep_text,
+                                debug_options().verify);
+  });
 
   std::vector<std::string> objects;
   for (NativeUnit& unit : units) {

@@ -402,9 +402,9 @@ STAX_WRAP(void, plan_memory, "_ZN4stax7compile11plan_memoryERNS_7program7Program
   real_plan_memory(p);
   if (is("a stale alias in the memory plan")) alias_what_is_needed(p);
 }
-STAX_WRAP(compile::Compiled, build_program, "_ZN4stax7compile13build_programERNS_6tensor5GraphERKNS_2ir6TargetE",
-          (tensor::Graph & graph, const ir::Target& target)) {
-  compile::Compiled compiled = real_build_program(graph, target);
+STAX_WRAP(compile::Compiled, build_program, "_ZN4stax7compile13build_programERNS_6tensor5GraphERKNS_2ir6TargetEi",
+          (tensor::Graph & graph, const ir::Target& target, int threads)) {
+  compile::Compiled compiled = real_build_program(graph, target, threads);
   if (is("constants mixed up")) mix_up_constants(*compiled.program);
   if (is("kernels mixed up")) mix_up_kernels(*compiled.program);
   if (is("a guard left out")) drop_guards(*compiled.program);
