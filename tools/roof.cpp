@@ -19,6 +19,7 @@ constexpr int kChains = 12;
 
 template <int kBytes>
 struct Vector {
+  // NOLINTNEXTLINE(modernize-use-using): GCC leaves the attribute out of an alias.
   typedef float Type __attribute__((vector_size(kBytes)));
 };
 

@@ -12,7 +12,6 @@
 namespace stax::bisect {
 
 using symbolic::Expr;
-using tensor::Block;
 using tensor::Graph;
 using tensor::Item;
 using tensor::Op;

@@ -198,7 +198,7 @@ Operand Ops::power(DType t, Operand x, Operand y) {
   return math(ScalarOp::kPow, t, std::vector<Operand>{x, y});
 }
 
-std::vector<Operand> Ops::repeat(std::vector<Operand> state,
+std::vector<Operand> Ops::repeat(const std::vector<Operand>& state,
                                  const std::function<Operand(std::vector<Operand>&)>& body) {
   std::vector<Operand> carried;
   const Operand guard = b_.guard();

@@ -46,7 +46,8 @@ class Ops {
   bool uses_table() const { return uses_table_; }
 
   /// do { state = body(state) } while (the predicate that body gives). The state begins in registers.
-  std::vector<Operand> repeat(std::vector<Operand> state, const std::function<Operand(std::vector<Operand>&)>& body);
+  std::vector<Operand> repeat(const std::vector<Operand>& state,
+                              const std::function<Operand(std::vector<Operand>&)>& body);
 
  private:
   Operand pure(Class cls, const std::string& op, std::initializer_list<Operand> src) { return b_.pure(cls, op, src); }

@@ -93,7 +93,7 @@ class Importer {
     std::set<int> absent;
   };
   NodeResult run_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row, int opset,
-                          std::vector<Value*> inputs);
+                          const std::vector<Value*>& inputs);
   std::optional<NodeResult> run_for_each_rank(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row,
                                               int opset, const std::vector<Value*>& inputs);
 

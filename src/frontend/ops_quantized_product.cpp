@@ -8,7 +8,6 @@
 namespace stax::frontend {
 namespace {
 
-using ir::ScalarOp;
 
 constexpr DType kSum = DType::kI32;
 constexpr DType kF = DType::kF32;

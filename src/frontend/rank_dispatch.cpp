@@ -29,7 +29,7 @@ std::vector<Value*> with_rank(Builder& b, std::vector<Value*> inputs, const Valu
 }  // namespace
 
 Importer::NodeResult Importer::run_operator(Frame& frame, const onnx::NodeProto& proto, const OperatorRow& row,
-                                            int opset, std::vector<Value*> inputs) {
+                                            int opset, const std::vector<Value*>& inputs) {
   try {
     Node node(*this, frame, proto, opset, inputs);
     row.function(node);

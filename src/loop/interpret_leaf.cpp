@@ -78,7 +78,7 @@ struct Leaf::Impl {
   }
 };
 
-Leaf::Leaf(Machine& machine, std::vector<For> box, std::vector<Guard> guards, const Stmt& statement)
+Leaf::Leaf(Machine& machine, std::vector<For> box, const std::vector<Guard>& guards, const Stmt& statement)
     : impl_(std::make_unique<Impl>(machine, box)) {
   Evaluator& e = impl_->evaluator;
   int mask = -1;

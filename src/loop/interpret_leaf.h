@@ -30,7 +30,7 @@ class Leaf {
  public:
   /// `box`: the loops around the statement that it runs over by itself, outer first; their extents depend on none of
   /// them. May be empty. `statement`: a Store or Update.
-  Leaf(Machine& machine, std::vector<For> box, std::vector<Guard> guards, const Stmt& statement);
+  Leaf(Machine& machine, std::vector<For> box, const std::vector<Guard>& guards, const Stmt& statement);
   ~Leaf();
   void run();
 

@@ -9,7 +9,6 @@ using ir::DType;
 using loop::Stmt;
 using symbolic::Expr;
 using tensor::Axis;
-using tensor::Combiner;
 
 Stmt Loops::around(Stmt body) const {
   for (auto it = loops.rbegin(); it != loops.rend(); ++it) {

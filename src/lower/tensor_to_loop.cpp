@@ -119,7 +119,7 @@ LoweredKernel begin(const tensor::Op& op, const std::vector<std::vector<Expr>>& 
   scope = std::make_unique<KernelScope>(out.kernel);
   for (size_t k = 0; k < op.operands.size(); ++k) {
     // Extents of operands become parameters only where they are needed for addresses: all but the first.
-    std::vector<Expr> extents = operand_extents[k];
+    const std::vector<Expr>& extents = operand_extents[k];
     add_buffer(out.kernel, *scope, "in" + std::to_string(k), op.operands[k]->type.dtype, extents, false);
     out.arguments.push_back(static_cast<int>(k));
   }

@@ -71,7 +71,7 @@ namespace {
 
 // do { state = body(state) } while (go_on(state)), in any lane.
 template <class Body>
-std::vector<Value*> repeat(llvm::IRBuilder<>& b, std::vector<Value*> state, const Body& body) {
+std::vector<Value*> repeat(llvm::IRBuilder<>& b, const std::vector<Value*>& state, const Body& body) {
   llvm::BasicBlock* before = b.GetInsertBlock();
   llvm::Function* function = before->getParent();
   llvm::BasicBlock* loop = llvm::BasicBlock::Create(b.getContext(), "repeat", function);

@@ -28,7 +28,7 @@ int64_t now_ns() {
 
 }  // namespace
 
-Shared::Shared(std::shared_ptr<const Program> p, std::shared_ptr<Device> d, ModuleOptions o)
+Shared::Shared(std::shared_ptr<const Program> p, std::shared_ptr<Device> d, const ModuleOptions& o)
     : program(std::move(p)),
       device(std::move(d)),
       unified(device->unified()),

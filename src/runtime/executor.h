@@ -45,7 +45,7 @@ struct Shared {
   /// Launch steps in order, and the number of each: devices that are not unified keep a Fault for each.
   std::vector<const program::LaunchStep*> launches;
   std::unordered_map<const program::LaunchStep*, uint32_t> launch_numbers;
-  Shared(std::shared_ptr<const program::Program> p, std::shared_ptr<Device> d, ModuleOptions o);
+  Shared(std::shared_ptr<const program::Program> p, std::shared_ptr<Device> d, const ModuleOptions& o);
 
  private:
   std::vector<std::shared_ptr<void>> uploaded_;

@@ -16,7 +16,7 @@ struct Module::Impl {
   std::mutex mutex;
   std::vector<std::unique_ptr<Context>> idle;
   size_t contexts = 0;  // for which `idle` has room: giving one back needs no memory
-  Impl(std::shared_ptr<const program::Program> p, std::shared_ptr<Device> d, ModuleOptions o)
+  Impl(std::shared_ptr<const program::Program> p, std::shared_ptr<Device> d, const ModuleOptions& o)
       : shared(std::move(p), std::move(d), o) {}
 
   /// A context for one call. One whose call failed is as good as any: every call binds everything anew.

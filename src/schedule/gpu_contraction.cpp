@@ -19,7 +19,6 @@
 namespace stax::schedule {
 
 using ir::Scalar;
-using symbolic::Expr;
 
 namespace {
 
@@ -50,7 +49,7 @@ struct Factor {
 
 class TileScheduler {
  public:
-  explicit TileScheduler(Contraction c) : c_(std::move(c)) {}
+  explicit TileScheduler(Contraction c) : c_(c) {}
 
   std::vector<GpuVersion> run() const {
     return tile_versions(

@@ -19,7 +19,6 @@
 namespace stax::schedule {
 
 using ir::Scalar;
-using symbolic::Expr;
 
 namespace {
 

@@ -11,7 +11,6 @@
 
 namespace stax::schedule {
 
-using ir::Scalar;
 using symbolic::Expr;
 
 namespace {
@@ -27,9 +26,7 @@ constexpr int kLeastVectors = 64;  // of the reduction, from which on a block ha
 class SkinnyScheduler {
  public:
   explicit SkinnyScheduler(Contraction c)
-      : c_(std::move(c)),
-        has_rows_(c_.has_rows()),
-        vector_(kBytes / static_cast<int>(ir::byte_size(c_.load(true)->dtype))) {}
+      : c_(c), has_rows_(c_.has_rows()), vector_(kBytes / static_cast<int>(ir::byte_size(c_.load(true)->dtype))) {}
 
   std::vector<GpuVersion> run() const {
     std::vector<GpuVersion> versions;

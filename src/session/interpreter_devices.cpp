@@ -74,7 +74,7 @@ std::vector<Port> ports_of(const program::Program& p, bool inputs) {
 
 class ProgramSession final : public Session {
  public:
-  ProgramSession(std::shared_ptr<program::Program> program, const SessionOptions& options, double compile_ms,
+  ProgramSession(const std::shared_ptr<program::Program>& program, const SessionOptions& options, double compile_ms,
                  double load_ms, std::vector<loop::Kernel> kernels)
       : device_(options.device), compile_ms_(compile_ms), load_ms_(load_ms) {
     auto start = std::chrono::steady_clock::now();

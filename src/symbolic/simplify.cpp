@@ -76,7 +76,7 @@ Expr Simplifier::product_of(const Term& term) {
 }
 
 // S2  k * (a + b) -> k*a + k*b, and products of sums where few terms result; else the sums stay as factors
-Expr Simplifier::product(std::vector<Expr> args) {
+Expr Simplifier::product(const std::vector<Expr>& args) {
   Term scalar;
   std::vector<Expr> sums;
   const std::function<void(Expr)> collect = [&](Expr arg) {

@@ -27,7 +27,7 @@ class Simplifier {
 
   // simplify.cpp
   Expr sum(Polynomial p);
-  Expr product(std::vector<Expr> args);
+  Expr product(const std::vector<Expr>& args);
   Expr add(Expr a, Expr b);
   Expr negate(Expr a);
   // simplify_division.cpp

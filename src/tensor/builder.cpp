@@ -428,8 +428,8 @@ Value* Builder::map_ranked(std::vector<Expr> extents, Expr rank, const BodyFn& b
   return reduce_ranked(Combiner::kNone, DType::kF32, std::move(extents), rank, {}, body, {});
 }
 
-Value* Builder::reduce(Combiner combiner, DType accumulate, std::vector<Expr> extents, std::vector<Expr> reductions,
-                       const BodyFn& body, const EpilogueFn& epilogue) {
+Value* Builder::reduce(Combiner combiner, DType accumulate, std::vector<Expr> extents,
+                       const std::vector<Expr>& reductions, const BodyFn& body, const EpilogueFn& epilogue) {
   STAX_ASSERT(combiner != Combiner::kNone);
   return reduce_ranked(combiner, accumulate, std::move(extents), {}, reductions, body, epilogue);
 }
@@ -467,7 +467,7 @@ Value* Builder::reduce_ranked(Combiner combiner, DType accumulate, std::vector<E
       graph_->add_op(*block_, std::move(compute), std::move(spelled.operands_), {std::move(type)}, {}, source));
 }
 
-Value* Builder::scatter(Value* data, std::vector<Expr> domain, Combiner mode,
+Value* Builder::scatter(Value* data, const std::vector<Expr>& domain, Combiner mode,
                         const std::function<ScatterPoint(Body&)>& body) {
   Body spelled;
   spelled.builder_ = this;

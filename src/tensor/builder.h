@@ -84,7 +84,7 @@ class Builder {
 
   // ---- the general forms
   Value* map(std::vector<Expr> extents, const BodyFn& body);
-  Value* reduce(Combiner combiner, DType accumulate, std::vector<Expr> extents, std::vector<Expr> reductions,
+  Value* reduce(Combiner combiner, DType accumulate, std::vector<Expr> extents, const std::vector<Expr>& reductions,
                 const BodyFn& body,
                 const EpilogueFn& epilogue = {});  // no epilogue: the result has dtype `accumulate` (i64 for arg*)
   /// `body` returns {index..., value} through the arguments.
@@ -93,7 +93,8 @@ class Builder {
     Scalar value;
     Scalar guard;
   };
-  Value* scatter(Value* data, std::vector<Expr> domain, Combiner mode, const std::function<ScatterPoint(Body&)>& body);
+  Value* scatter(Value* data, const std::vector<Expr>& domain, Combiner mode,
+                 const std::function<ScatterPoint(Body&)>& body);
   Op* op(Payload payload, std::vector<Value*> operands, std::vector<Type> results, std::vector<Expr> defines = {});
 
   // ---- everyday helpers (all of them spelled by the forms above)

@@ -111,7 +111,7 @@ class Inserter {
                             for (size_t i = 0, n = state.size(); i < n; ++i) {
                               Pending done = state[i];
                               if (!std::exchange(done.in_flight, false)) continue;
-                              add(state, std::move(done));
+                              add(state, done);
                             }
                             return s;
                           },

@@ -211,7 +211,7 @@ int main(int argc, char** argv) {
       o.json_file = argv[++k];
     } else if (word == "--seconds" && has_value) {
       o.seconds = std::atof(argv[++k]);
-    } else if (o.bundle.empty() && word.rfind("--", 0) != 0) {
+    } else if (o.bundle.empty() && !word.starts_with("--")) {
       o.bundle = word;
     } else {
       return stax::usage();
